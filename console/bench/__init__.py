@@ -1,0 +1,1 @@
+"""Load against a server, and what came of it."""

@@ -1,0 +1,114 @@
+"""`tokwatt`: reads the command line, opens the desk, runs one verb, returns its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from console import __version__
+from console.cli.output import Output
+from console.errors import ConsoleError, UsageError
+
+if TYPE_CHECKING:
+    from console.operations.desk import Desk
+
+VERB_MODULES: tuple[str, ...] = ()
+"""Modules of `cli/verbs`, in the order of the help."""
+
+
+class Act(Protocol):
+    """What a verb does: with the parsed arguments, the desk it asked for, and where to print."""
+
+    async def __call__(self, args: argparse.Namespace, desk: Desk, out: Output) -> int:
+        """Run the verb and return its exit code."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
+
+
+def _common(before: bool) -> argparse.ArgumentParser:
+    """Options that stand before or behind the verb; behind it they must not reset what stood before."""
+    common = _Parser(add_help=False, argument_default=None if before else argparse.SUPPRESS)
+    group = common.add_argument_group("for every verb")
+    flag: Any = {} if before else {"default": argparse.SUPPRESS}
+    group.add_argument("--host", action="append", metavar="H", help="ssh alias, user@host:port, local or demo")
+    group.add_argument("--profile", metavar="P", help="name or path of a profile")
+    group.add_argument("--json", action="store_true", help="one JSON document, or one object a line", **flag)
+    group.add_argument("--readonly", action="store_true", help="change nothing on the host", **flag)
+    group.add_argument("--accept-new-host-key", metavar="FINGERPRINT", help="accept exactly this key of a new host")
+    return common
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = _Parser(
+        prog="tokwatt",
+        description="Tune LLM inference servers over SSH. Without a verb: the cockpit.",
+        parents=[_common(before=True)],
+    )
+    top.add_argument("--version", action="version", version=f"tokwatt {__version__}")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
+    after = _common(before=False)
+    for name in VERB_MODULES:
+        importlib.import_module(f"console.cli.verbs.{name}").add(verbs, [after])
+    return top
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    out = Output()
+    try:
+        args = parser().parse_args(argv)
+        out.json = bool(args.json)
+        if args.verb is None:
+            return _cockpit(args)
+        return asyncio.run(_verb(args, out))
+    except ConsoleError as error:
+        out.say(f"tokwatt: {error.one_line()}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+async def _verb(args: argparse.Namespace, out: Output) -> int:
+    act: Act = args.act
+    if getattr(args, "needs", "host") != "host":
+        return await act(args, None, out)  # type: ignore[arg-type]
+    from console.operations.opening import open_desk
+
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    desk = await open_desk(
+        host=(args.host or [""])[0],
+        profile=args.profile,
+        readonly=args.readonly,
+        accept_key=args.accept_new_host_key,
+        package_dirs=tuple(getattr(args, "package", None) or ()),
+        say=out.say,
+    )
+    try:
+        return await act(args, desk, out)
+    finally:
+        with contextlib.suppress(ConsoleError):
+            await desk.link.close()
+
+
+def _cockpit(args: argparse.Namespace) -> int:
+    from console.ui.app import run_cockpit
+
+    return run_cockpit(
+        hosts=tuple(args.host or ()), profile=args.profile, readonly=args.readonly, accept_key=args.accept_new_host_key
+    )

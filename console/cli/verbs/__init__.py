@@ -1,0 +1,1 @@
+"""One module per verb family: its arguments, and how its answer is printed."""

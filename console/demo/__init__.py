@@ -1,0 +1,1 @@
+"""A pretend host at the other end of the wire."""

@@ -1,0 +1,70 @@
+"""What was measured: one load at one concurrency, and ladders of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """A latency distribution in milliseconds; a percentile without enough samples is `None`."""
+
+    count: int
+    mean_ms: float | None = None
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p99_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One load at one concurrency against one run."""
+
+    run_id: str
+    concurrency_limit: int
+    repeat: int
+    started_at: float
+    """Host's wall clock, seconds since the epoch."""
+    duration_s: float
+    requests: int
+    completed: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    output_throughput_tok_s: float | None
+    request_throughput_req_s: float | None
+    ttft_ms: Percentiles
+    itl_ms: Percentiles
+    tpot_ms: Percentiles
+    e2el_ms: Percentiles
+    goodput_req_s: float | None = None
+    peak_concurrency: int | None = None
+    power_mean_w: float | None = None
+    power_peak_w: float | None = None
+    energy_j_per_token: float | None = None
+    cached_tokens: int | None = None
+    vantage: str = "host"
+    """Where the load was generated: `host` or `console`."""
+    tainted: tuple[str, ...] = ()
+    """Why it must not be compared: failures, retractions, warm cache, a slow client."""
+    protocol: Mapping[str, object] = field(default_factory=dict)
+    """Flushed, warmed up, lengths, seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepProgress:
+    """A ladder filling in."""
+
+    run_id: str
+    planned: tuple[int, ...]
+    repeats: int
+    done: tuple[Measurement, ...] = ()
+    current: int | None = None
+    """Concurrency being measured."""
+    repeat: int = 0
+    step: str = ""
+    """`waiting for idle`, `flushing`, `warming up`, `measuring`."""
+    fraction: float | None = None
+    live_tok_s: float | None = None
+    error: str = ""

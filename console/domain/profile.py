@@ -1,0 +1,97 @@
+"""A profile: host, engine, launch arguments, patches on, benchmark plan and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ArgValue = str | int | float | bool | tuple[str | int | float, ...] | Mapping[str, object]
+"""One launch argument: `True` is the flag alone, a tuple several values, a mapping JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """An environment variable whose value is not in the profile."""
+
+    source: str
+    """`env`: of the console's environment, sent on standard input. `host-env`: of the host's."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSection:
+    """`[host]`: where the engine runs."""
+
+    ssh: str = ""
+    """Alias of `~/.ssh/config`, `user@host:port`, or `local`."""
+    container: str = ""
+    runtime: str = "docker"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSection:
+    """`[engine]`: which engine, and the interpreter that launches it."""
+
+    kind: str = "sglang"
+    python: str = ""
+    """Path of the interpreter; empty means the `python3` of the login."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSection:
+    """`[launch]`: how the engine is started."""
+
+    port: int = 30000
+    workdir: str = ""
+    args: Mapping[str, ArgValue] = field(default_factory=dict)
+    """Flags without `--`, in the order of the file."""
+    env: Mapping[str, str | Secret] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSection:
+    """`[bench]`: what `b` measures."""
+
+    concurrency: tuple[int, ...] = (1, 8, 32)
+    input_tokens: int = 1024
+    output_tokens: int = 256
+    repeats: int = 1
+    requests_per_stream: int = 4
+    """Requests at one concurrency = this × concurrency."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSection:
+    """`[limits]`: what a request must hold to count as goodput."""
+
+    ttft_ms: float | None = None
+    itl_ms: float | None = None
+    e2el_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSection:
+    """`[target]`: a line to look at, never a comparison."""
+
+    output_tok_s: float | None = None
+    origin: str = ""
+    """The file's `from`: where the number comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One profile, layers resolved."""
+
+    name: str
+    """File name without `.toml`."""
+    path: str = ""
+    """Where it was read from."""
+    title: str = ""
+    host: HostSection = field(default_factory=HostSection)
+    engine: EngineSection = field(default_factory=EngineSection)
+    launch: LaunchSection = field(default_factory=LaunchSection)
+    patches_on: tuple[str, ...] = ()
+    bench: BenchSection = field(default_factory=BenchSection)
+    limits: LimitsSection = field(default_factory=LimitsSection)
+    target: TargetSection = field(default_factory=TargetSection)
+    winner: Mapping[str, object] | None = None
+    """The evidence of a saved winner, as it stands in the file."""

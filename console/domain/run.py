@@ -1,0 +1,136 @@
+"""A run: one launch of a server under a profile, from process start to process end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from console.domain.text import SafeText
+
+
+class RunPhase(StrEnum):
+    """Where a server is in its life."""
+
+    NONE = "none"
+    STARTING = "starting"
+    READY = "ready"
+    BUSY = "busy"
+    """Does not answer, yet its log goes on."""
+    STOPPING = "stopping"
+    EXITED = "exited"
+    """Ended as asked."""
+    FAILED = "failed"
+    """Ended by itself, or never became ready."""
+    LOST = "lost"
+    """The process is gone and left no exit status."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process that cannot be mistaken for another: pid and start time."""
+
+    pid: int
+    start_ticks: int
+    """Field 22 of `/proc/PID/stat`."""
+    session: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileHash:
+    """A file as it was when a server started."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of the start-up ladder."""
+
+    name: str
+    started_s: float | None = None
+    """Seconds after launch."""
+    ended_s: float | None = None
+    note: SafeText = SafeText("")
+    progress: float | None = None
+    """0 to 1, from the engine's own bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a server died: the first cause, not the loudest line."""
+
+    cause: str
+    """One sentence for the operator."""
+    lines: tuple[SafeText, ...] = ()
+    """The log lines that prove it."""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One launch, as it stands in its folder on the host."""
+
+    id: str
+    """`YYYY-MM-DD-N` on its host."""
+    profile: str
+    engine: str
+    folder: str
+    log: str
+    port: int
+    started_at: float
+    """Host's wall clock, seconds since the epoch."""
+    process: ProcessId | None = None
+    argv: tuple[str, ...] = ()
+    """Secrets redacted."""
+    phase: RunPhase = RunPhase.NONE
+    ready_at: float | None = None
+    ended_at: float | None = None
+    exit_status: int | None = None
+    ladder: tuple[Rung, ...] = ()
+    failure: Failure | None = None
+    hashes: tuple[FileHash, ...] = ()
+    """Of the files that the profile's and the known patches touch, at launch."""
+    patches_on: tuple[str, ...] = ()
+    """Names that were on at launch, by content."""
+    resolved: Mapping[str, object] = field(default_factory=dict)
+    """Arguments in force, as the server says."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    adopted: bool = True
+    """False for a server that we did not launch: read-only."""
+    operator: str = ""
+
+
+class LogKind(StrEnum):
+    """What a log record is about (design section 10)."""
+
+    DECODE = "decode"
+    PREFILL = "prefill"
+    PHASE = "phase"
+    PROGRESS = "progress"
+    ACCESS = "access"
+    FAILURE = "failure"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One record of an engine's log; tracebacks and bars are one record each."""
+
+    kind: LogKind
+    raw: str
+    """As it stands in the log; to be cleaned before it is drawn."""
+    time: str | None = None
+    """ISO 8601 with zone, or `None` when zone or date is unknown."""
+    clock: str = ""
+    """The stamp as the log printed it."""
+    source: Mapping[str, object] = field(default_factory=dict)
+    """container, process, ranks…"""
+    values: Mapping[str, object] = field(default_factory=dict)
+    severity: str = ""
+    """`warning`, `error` or empty."""
+    cause: str = ""
+    lines: tuple[str, ...] = ()
+    offset: int = 0
+    """Byte offset of the record's first byte in its file."""

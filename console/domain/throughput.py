@@ -1,0 +1,32 @@
+"""How fast a server is now, with the source of each reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputSample:
+    """One reading of a server's speed and queues."""
+
+    time: float
+    """Host's wall clock, seconds since the epoch."""
+    source: str
+    """`/metrics`, `/v1/loads`, `/server_info`, `log`, or empty when nothing answered."""
+    output_tok_s: float | None = None
+    input_tok_s: float | None = None
+    running: int | None = None
+    queued: int | None = None
+    kv_usage: float | None = None
+    """0 to 1."""
+    cache_hit: float | None = None
+    """0 to 1."""
+    retracted: int | None = None
+    """Retractions since the server started."""
+    idle: bool = False
+    """Nothing runs and nothing waits: no speed, rather than a slow one."""
+    stale: bool = False
+    """The source repeats itself: the values are older than `time`."""
+    reason: str = ""
+    received: float = 0.0
+    """Console's `time.monotonic()`."""

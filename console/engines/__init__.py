@@ -1,0 +1,1 @@
+"""One adapter per inference server behind one protocol."""

@@ -1,0 +1,1 @@
+"""What is installed on a host: interpreters, packages, versions, git state."""

@@ -1,0 +1,1 @@
+"""What was done and measured, kept for ever: runs, measurements, writes (SQLite)."""

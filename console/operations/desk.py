@@ -1,0 +1,51 @@
+"""The desk: what every operation needs at hand: link, profile, store, command log."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from console.domain.host import CommandRecord, Package
+from console.domain.profile import Profile
+from console.errors import ReadOnlyError, UsageError
+from console.remote.link import HostLink
+from console.state.store import Store
+
+COMMANDS_KEPT = 2000
+
+
+@dataclass(slots=True)
+class Desk:
+    """One host and one profile being worked on."""
+
+    link: HostLink
+    store: Store = field(default_factory=Store)
+    profile: Profile | None = None
+    readonly: bool = False
+    package_dirs: tuple[str, ...] = ()
+    """`--package DIR`: engine packages where no interpreter is to be asked."""
+    commands: deque[CommandRecord] = field(default_factory=lambda: deque(maxlen=COMMANDS_KEPT))
+    say: Callable[[str], None] = lambda text: None
+    """Narration: stderr in a shell, a toast on screen."""
+    package: Package | None = None
+    """Engine package once it has been asked for."""
+
+    def must_write(self, what: str) -> None:
+        """Raise `ReadOnlyError` when the console may only look."""
+        if self.readonly:
+            raise ReadOnlyError(f"{what}: refused, the console was started with --readonly")
+
+    def must_profile(self) -> Profile:
+        """Return the profile, or say that one is needed."""
+        if self.profile is None:
+            raise UsageError("no profile", hint="name one with --profile NAME-or-FILE (tokwatt profile list)")
+        return self.profile
+
+    @property
+    def operator(self) -> str:
+        """Login here and there, for journal and lock: `ada@laptop as root`."""
+        here = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
+        there = self.link.facts.user
+        return f"{here}@{os.uname().nodename} as {there}"

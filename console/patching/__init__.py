@@ -1,0 +1,1 @@
+"""From a patch file to verified bytes: plan, diff, apply, revert."""

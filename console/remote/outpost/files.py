@@ -1,0 +1,7 @@
+"""Files and folders: read a range, list, stat, hash."""
+
+from __future__ import annotations
+
+from .calls import Operation
+
+OPS: dict[str, Operation] = {}

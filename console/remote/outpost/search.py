@@ -1,0 +1,7 @@
+"""Search a tree for lines."""
+
+from __future__ import annotations
+
+from .calls import Operation
+
+OPS: dict[str, Operation] = {}

@@ -1,0 +1,1 @@
+"""Reading remote code: documents, search, symbols, diffs."""

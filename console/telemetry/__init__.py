@@ -1,0 +1,1 @@
+"""Power and speed: the probe that is sent, samplers and sources."""
