@@ -59,6 +59,10 @@ class Patch:
     diff: str | None = None
     """Text of the unified or git diff, when the patch has one."""
     diff_path: str = ""
+    skip: tuple[str, ...] = ()
+    """Files or folders of the diff that are left out, such as `tests/`."""
+    fault: str = ""
+    """Why the patch file itself is wrong; empty when it is not."""
 
 
 class DiskState(StrEnum):
@@ -105,6 +109,8 @@ class FileChange:
     """`None`: the file is to be removed."""
     before_sha256: str = ""
     after_sha256: str = ""
+    mode: int | None = None
+    """Of a new file, when the patch says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,10 @@ class PatchStatus:
     needs_fuzz: bool = False
     ours: bool = False
     """Whether the host's patch journal says that we wrote it."""
+    seen: tuple[tuple[str, str], ...] = ()
+    """(file, sha256 or empty for no file) as this status saw them: handed back to `apply`, drift refuses."""
+    asks: tuple[str, ...] = ()
+    """What has to be confirmed before a write: drift, fuzz, uncommitted changes that are not ours."""
 
 
 @dataclass(frozen=True, slots=True)

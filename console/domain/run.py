@@ -100,6 +100,8 @@ class Run:
     adopted: bool = True
     """False for a server that we did not launch: read-only."""
     operator: str = ""
+    evidence: tuple[str, ...] = ()
+    """`[evidence] log` texts of the known patches that this run's log has shown."""
 
 
 class LogKind(StrEnum):
