@@ -29,6 +29,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module):
         file = module.__spec__.origin
         exec(compile(_zip.read(file), "<sent>/" + file, "exec"), module.__dict__)
+    def get_source(self, name):
+        return _zip.read(self.find_spec(name).origin).decode()
 sys.meta_path.insert(0, _Finder())
 sys.argv = %(argv)r
 sys.dont_write_bytecode = True
