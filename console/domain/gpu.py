@@ -37,6 +37,14 @@ class GpuReading:
     pcie_gen: int | None = None
     pcie_width: int | None = None
     compute_capability: str = ""
+    pci_bus_id: str = ""
+    max_sm_clock_mhz: float | None = None
+    fan_pct: float | None = None
+    pstate: str = ""
+    processes: tuple[tuple[int, float | None], ...] | None = None
+    """(pid, MiB held) of compute processes; `None` when unknown."""
+    unified_memory: bool = False
+    """The GPU has no memory of its own: the numbers are the host's."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a value is unknown, by field name."""
     lost: bool = False
@@ -47,7 +55,7 @@ class GpuSample:
     """All GPUs of one host at one moment."""
 
     time: float
-    """Host's wall clock, seconds since the epoch."""
+    """Host's wall clock, seconds since the epoch; 0 when a file does not tell it."""
     source: str
     """`nvml`, `nvidia-smi` or empty."""
     gpus: tuple[GpuReading, ...] = ()
@@ -55,6 +63,13 @@ class GpuSample:
     """Why there are no readings."""
     received: float = 0.0
     """Console's `time.monotonic()`."""
+    clock: str = ""
+    """The stamp as a file printed it, where `time` is not known."""
+
+    @property
+    def reporting(self) -> int:
+        """How many GPUs report their power."""
+        return sum(g.power_draw_w is not None for g in self.gpus)
 
     @property
     def power_w(self) -> float | None:

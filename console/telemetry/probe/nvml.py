@@ -1,0 +1,246 @@
+"""NVML through pynvml: fast fields each tick, slow ones in a thread of their own.
+
+An error of a call becomes a named unknown: the value is null and `why` says the reason. A GPU that
+fell off the bus stays in its place, marked lost.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .lines import say
+
+FAST = (
+    "power_draw_w",
+    "power_mean_w",
+    "gpu_util_pct",
+    "mem_util_pct",
+    "memory_used_mib",
+    "temperature_c",
+    "sm_clock_mhz",
+    "mem_clock_mhz",
+    "throttle_bits",
+)
+"""Order of the values in a `fast` message."""
+
+SLOW_PERIOD_S = 1.0
+MIB = 1024.0 * 1024.0
+
+
+class Unknown(Exception):
+    """A value that could not be read, with the reason in a few words."""
+
+
+class Gpu:
+    """One GPU: its handle, and what it has been found not to support.
+
+    Args:
+        nvml: The `pynvml` module.
+        index: NVML's index, kept for the life of the probe.
+    """
+
+    def __init__(self, nvml: Any, index: int) -> None:
+        self._nvml = nvml
+        self.index = index
+        self.lost = False
+        self.why: Dict[str, str] = {}
+        self._never: Dict[str, str] = {}
+        self._memory_v2 = True
+        self._handle: Any = None
+        try:
+            self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        except nvml.NVMLError as error:
+            self._gone(error)
+
+    def read(self, name: str, function: Callable[[], Any]) -> Any:
+        """Return a value, or `None` with the reason kept under its name."""
+        nvml = self._nvml
+        if name in self._never:
+            return None
+        if self._handle is None:
+            self.why[name] = "GPU is lost"
+            return None
+        try:
+            value = function()
+        except nvml.NVMLError as error:
+            self._failed(name, error)
+            return None
+        except Unknown as error:
+            self.why[name] = str(error)
+            return None
+        self.why.pop(name, None)
+        if name != "uuid":
+            self.lost = False
+        return value
+
+    def fast(self) -> List[Any]:
+        """Return the fast values in the order of `FAST`."""
+        nvml, handle = self._nvml, self._handle
+        draw, mean = self._power()
+        util = self.read("gpu_util_pct", lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        if util is None:
+            self.why["mem_util_pct"] = self.why.get("gpu_util_pct", "unknown")
+        else:
+            self.why.pop("mem_util_pct", None)
+        return [
+            draw,
+            mean,
+            None if util is None else util.gpu,
+            None if util is None else util.memory,
+            self.read("memory_used_mib", lambda: round(self._memory().used / MIB, 1)),
+            self.read("temperature_c", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+            self.read("sm_clock_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+            self.read("mem_clock_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+            self.read("throttle_bits", lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+        ]
+
+    def static(self) -> Dict[str, Any]:
+        """Return what does not change, or seldom."""
+        nvml, handle = self._nvml, self._handle
+        found: Dict[str, Any] = {"index": self.index, "uuid": "", "name": ""}
+        calls: List[Tuple[str, Callable[[], Any]]] = [
+            ("uuid", lambda: _text(nvml.nvmlDeviceGetUUID(handle))),
+            ("name", lambda: _text(nvml.nvmlDeviceGetName(handle))),
+            ("pci_bus_id", lambda: _text(nvml.nvmlDeviceGetPciInfo(handle).busId)),
+            ("power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0),
+            ("power_default_w", lambda: nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle) / 1000.0),
+            ("memory_total_mib", lambda: round(self._memory().total / MIB, 1)),
+            ("max_sm_clock_mhz", lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+            ("compute_capability", lambda: "%d.%d" % tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle))),
+            ("pcie_gen_max", lambda: nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
+            ("pcie_width_max", lambda: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        ]
+        for name, call in calls:
+            value = self.read(name, call)
+            if value is not None:
+                found[name] = value
+        return found
+
+    def slow(self) -> Dict[str, Any]:
+        """Return what costs milliseconds: link throughput, the energy counter, processes, limits."""
+        nvml, handle = self._nvml, self._handle
+        return {
+            "index": self.index,
+            "pcie_tx_mb_s": self.read(
+                "pcie_tx_mb_s", lambda: nvml.nvmlDeviceGetPcieThroughput(handle, nvml.NVML_PCIE_UTIL_TX_BYTES) / 1000.0
+            ),
+            "pcie_rx_mb_s": self.read(
+                "pcie_rx_mb_s", lambda: nvml.nvmlDeviceGetPcieThroughput(handle, nvml.NVML_PCIE_UTIL_RX_BYTES) / 1000.0
+            ),
+            "energy_j": self.read("energy_j", lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000.0),
+            "pcie_gen": self.read("pcie_gen", lambda: nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
+            "pcie_width": self.read("pcie_width", lambda: nvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+            "power_limit_w": self.read("power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0),
+            "processes": self.read("processes", self._processes),
+        }
+
+    def _power(self) -> Tuple[Optional[float], Optional[float]]:
+        nvml, handle = self._nvml, self._handle
+        if self._handle is not None and "power fields" not in self._never:
+            fields = self.read("power fields", lambda: self._power_fields(handle))
+            self.why.pop("power fields", None)
+            if fields is not None and fields[0] is not None:
+                self.why.pop("power_draw_w", None)
+                if fields[1] is None:
+                    self.why["power_mean_w"] = "not told by this driver"
+                else:
+                    self.why.pop("power_mean_w", None)
+                return fields
+        self.why["power_mean_w"] = "not told apart by this driver"
+        return self.read("power_draw_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0), None
+
+    def _power_fields(self, handle: Any) -> Tuple[Optional[float], Optional[float]]:
+        nvml = self._nvml
+        instant, average = nvml.NVML_FI_DEV_POWER_INSTANT, nvml.NVML_FI_DEV_POWER_AVERAGE
+        values: List[Optional[float]] = [
+            value.value.uiVal / 1000.0 if value.nvmlReturn == nvml.NVML_SUCCESS else None
+            for value in nvml.nvmlDeviceGetFieldValues(handle, [instant, average])
+        ]
+        if values[0] is None and values[1] is None:
+            self._never["power fields"] = "not supported"
+        return values[0], values[1]
+
+    def _memory(self) -> Any:
+        nvml = self._nvml
+        if self._memory_v2:
+            try:
+                return nvml.nvmlDeviceGetMemoryInfo(self._handle, version=nvml.nvmlMemory_v2)
+            except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_InvalidArgument, AttributeError):
+                self._memory_v2 = False
+        return nvml.nvmlDeviceGetMemoryInfo(self._handle)
+
+    def _processes(self) -> List[List[Any]]:
+        found = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+        return [[p.pid, None if p.usedGpuMemory is None else round(p.usedGpuMemory / MIB, 1)] for p in found]
+
+    def _failed(self, name: str, error: Any) -> None:
+        nvml = self._nvml
+        if isinstance(error, nvml.NVMLError_GpuIsLost):
+            self._gone(error)
+        self.why[name] = str(error)
+        if isinstance(error, (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound)):
+            self._never[name] = str(error)
+
+    def _gone(self, error: Any) -> None:
+        self.lost = True
+        self.why["gpu"] = str(error)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+class Reader:
+    """All GPUs of the host: a tick at a time here, the slow values in a thread."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self._gpus = [Gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+        self._last_why: List[Dict[str, str]] = []
+
+    def start(self) -> None:
+        """Say the static facts, and begin the slow readings."""
+        driver = ""
+        try:
+            driver = _text(self._nvml.nvmlSystemGetDriverVersion())
+        except self._nvml.NVMLError:
+            driver = ""
+        say("static", source="nvml", driver=driver, fields=FAST, gpus=[gpu.static() for gpu in self._gpus])
+        threading.Thread(target=self._slowly, daemon=True, name="slow").start()
+
+    def tick(self) -> None:
+        """Read the fast fields of every GPU and say them; reasons only when they changed."""
+        rows = [gpu.fast() for gpu in self._gpus]
+        lost = [gpu.index for gpu in self._gpus if gpu.lost]
+        why = [dict(gpu.why) for gpu in self._gpus]
+        if why != self._last_why:
+            self._last_why = why
+            say("fast", gpus=rows, lost=lost, why=why)
+        else:
+            say("fast", gpus=rows, lost=lost)
+
+    def _slowly(self) -> None:
+        while True:
+            began = time.monotonic()
+            say("slow", gpus=[gpu.slow() for gpu in self._gpus], unified=_host_memory(self._gpus))
+            time.sleep(max(0.05, SLOW_PERIOD_S - (time.monotonic() - began)))
+
+
+def _host_memory(gpus: List[Gpu]) -> Optional[Dict[str, float]]:
+    """Return the host's memory in MiB when a GPU tells none of its own: it shares the host's."""
+    if not any("memory_used_mib" in gpu.why and not gpu.lost for gpu in gpus):
+        return None
+    found: Dict[str, float] = {}
+    try:
+        with open("/proc/meminfo") as file:
+            for line in file:
+                name, _, rest = line.partition(":")
+                if name in ("MemTotal", "MemAvailable"):
+                    found[name] = int(rest.split()[0]) / 1024.0
+    except (OSError, ValueError, IndexError):
+        return None
+    if len(found) < 2:
+        return None
+    return {"total_mib": found["MemTotal"], "used_mib": found["MemTotal"] - found["MemAvailable"]}
