@@ -1,7 +1,333 @@
-"""Launch a server in its own session, and keep its exit status."""
+"""Launch a server in its own session, keep its exit status, and tell how runs stand."""
 
 from __future__ import annotations
 
-from .calls import Operation
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from typing import Any
 
-OPS: dict[str, Operation] = {}
+from . import processes
+from .basics import state_home
+from .calls import Call, Fault, Operation, Result
+
+NUMBERS_TRIED = 1000
+WHOLE_LOOK_S = 3.0
+
+KEEPER = """
+import json, os, signal, subprocess, sys, time
+size = int(sys.stdin.buffer.readline())
+order = json.loads(sys.stdin.buffer.read(size))
+folder = order["folder"]
+
+def put(name, text):
+    path = os.path.join(folder, name)
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+if os.fork():
+    os._exit(0)
+os.setsid()
+null = os.open(os.devnull, os.O_RDWR)
+os.dup2(null, 0)
+os.dup2(null, 2)
+log = os.open(os.path.join(folder, "server.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+report = os.dup(1)
+os.dup2(null, 1)
+
+def tell(**facts):
+    os.write(report, json.dumps(facts).encode() + b"\\n")
+    os.close(report)
+
+try:
+    child = subprocess.Popen(order["argv"], env=order["env"], cwd=order["cwd"] or None, stdin=null, stdout=log,
+                             stderr=log, start_new_session=True)
+except OSError as error:
+    os.write(log, ("tokwatt: cannot start %s: %s\\n" % (order["argv"][0], error)).encode())
+    put("exit", "127 %.3f\\n" % time.time())
+    tell(error=str(error), errno=error.errno)
+    os._exit(127)
+order.clear()
+with open("/proc/%d/stat" % child.pid, "rb") as file:
+    raw = file.read()
+ticks = int(raw[raw.rfind(b")") + 2:].split()[19])
+put("pid", "%d %d %d\\n" % (child.pid, ticks, child.pid))
+tell(pid=child.pid, start_ticks=ticks, session=child.pid)
+os.close(log)
+status = child.wait()
+put("exit", "%d %.3f\\n" % (status if status >= 0 else 128 - status, time.time()))
+"""
+"""Lives beside the server to write down how it ended; in a session of its own, so that ending the server's leaves it."""
+
+_BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
+
+
+def runs_folder() -> str:
+    """Return where the runs of this login are kept."""
+    return os.path.join(state_home(), "runs")
+
+
+def _launch(call: Call) -> Result:
+    """Start a server as a new run.
+
+    Arguments: `cwd`, `record` (what launch.json shall hold beside what is known here), `host_env`
+    (names that must be in this login's environment). Body: JSON with `argv` and `env`, since both
+    may hold secrets.
+    """
+    try:
+        order = json.loads(call.body)
+        argv, env = [str(word) for word in order["argv"]], {str(k): str(v) for k, v in order["env"].items()}
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise Fault("usage", "the body of launch must be JSON with argv and env") from None
+    missing = [name for name in call.args.get("host_env", []) if name not in os.environ]
+    if missing:
+        raise Fault("noenv", "not in the host's environment: %s" % ", ".join(missing), names=missing)
+    with Call.critical:
+        folder = _new_folder()
+        name = os.path.basename(folder)
+        record = dict(call.args.get("record") or {})
+        record.update(
+            schema=1,
+            id=name,
+            started_at=time.time(),
+            utc_offset_s=time.localtime().tm_gmtoff,
+            boot_id=processes.boot_id(),
+            cwd=call.args.get("cwd") or "",
+            env_names=sorted(env),
+        )
+        _write_json(folder, record)
+        order = {"folder": folder, "cwd": call.args.get("cwd") or "", "argv": argv, "env": {**os.environ, **env}}
+        order["env"]["TOKWATT_RUN"] = name
+        said = _start_keeper(order)
+        if "pid" not in said:
+            raise Fault("nostart", "cannot start %s: %s" % (argv[0], said.get("error", "no answer")), path=folder)
+        record.update(pid=said["pid"], start_ticks=said["start_ticks"], session=said["session"])
+        _write_json(folder, record)
+    return state_of(folder), b""
+
+
+def _new_folder() -> str:
+    parent = runs_folder()
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    day = time.strftime("%Y-%m-%d")
+    taken = [name[len(day) + 1 :] for name in os.listdir(parent) if name.startswith(day + "-")]
+    number = 1 + max([int(text) for text in taken if text.isdigit()], default=0)
+    for candidate in range(number, number + NUMBERS_TRIED):
+        folder = os.path.join(parent, "%s-%d" % (day, candidate))
+        try:
+            os.mkdir(folder, 0o700)
+            return folder
+        except FileExistsError:
+            continue
+    raise Fault("eexist", "no free run number under %s" % parent, path=parent)
+
+
+def _start_keeper(order: dict[str, Any]) -> dict[str, Any]:
+    code, body = KEEPER.encode(), json.dumps(order).encode()
+    starter = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _BOOT, "tokwatt-run", order["folder"]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+    said, _ = starter.communicate(b"%d\n%s%d\n%s" % (len(code), code, len(body), body), timeout=60)
+    try:
+        answer = json.loads(said)
+    except ValueError:
+        answer = {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _write_json(folder: str, record: dict[str, Any]) -> None:
+    path = os.path.join(folder, "launch.json")
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(record, file, indent=1, sort_keys=True)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+
+def state_of(folder: str) -> dict[str, Any]:
+    """Return how the run of a folder stands: its record, exit, living processes and log size."""
+    state: dict[str, Any] = {
+        "folder": folder,
+        "log": os.path.join(folder, "server.log"),
+        "record": _read_json(os.path.join(folder, "launch.json")),
+        "exit": None,
+        "ended_at": None,
+        "time": time.time(),
+    }
+    state.update(_process_of(folder, state["record"]))
+    text = _read(os.path.join(folder, "exit")).split()
+    if text and text[0].lstrip("-").isdigit():
+        state["exit"] = int(text[0])
+        state["ended_at"] = float(text[1]) if len(text) > 1 else None
+    try:
+        status = os.stat(state["log"])
+        state.update(log_size=status.st_size, log_inode=status.st_ino, log_mtime=status.st_mtime)
+    except OSError:
+        state.update(log_size=0, log_inode=0, log_mtime=0.0)
+    return state
+
+
+def _process_of(folder: str, record: dict[str, Any]) -> dict[str, Any]:
+    words = _read(os.path.join(folder, "pid")).split()
+    if len(words) != 3 or not all(word.isdigit() for word in words):
+        return {"pid": None, "start_ticks": None, "session": None, "alive": False, "processes": []}
+    pid, ticks, session = (int(word) for word in words)
+    same_boot = record.get("boot_id", "") in ("", processes.boot_id())
+    found = processes.members(session, ticks) if same_boot else []
+    return {
+        "pid": pid,
+        "start_ticks": ticks,
+        "session": session,
+        "alive": same_boot and processes.is_alive(pid, ticks),
+        "processes": found,
+    }
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    try:
+        value = json.loads(_read(path) or "{}")
+    except ValueError:
+        value = {}
+    return value if isinstance(value, dict) else {}
+
+
+def _runs(call: Call) -> Result:
+    """Return the newest runs, newest first."""
+    parent = runs_folder()
+    try:
+        names = os.listdir(parent)
+    except FileNotFoundError:
+        names = []
+    names.sort(key=_run_order, reverse=True)
+    limit = call.number("limit", 20)
+    return {"runs": [state_of(os.path.join(parent, name)) for name in names[:limit]]}, b""
+
+
+def _run_order(name: str) -> tuple[str, int]:
+    day, _, number = name.rpartition("-")
+    return day, int(number) if number.isdigit() else 0
+
+
+def _run_state(call: Call) -> Result:
+    return state_of(_own_folder(call)), b""
+
+
+def _watch_run(call: Call) -> Result:
+    """Stream the state of a run: now, and whenever its exit, life or processes have changed.
+
+    The whole process table is looked through every `WHOLE_LOOK_S` only; the end of the leader and
+    its exit file are seen at every look.
+    """
+    folder, told = _own_folder(call), None
+    while not call.cancelled.is_set():
+        state, looked = state_of(folder), time.monotonic()
+        key = (state["exit"], state["alive"], sorted(entry["pid"] for entry in state["processes"]))
+        if key != told:
+            call.emit(state)
+            told = key
+        if state["exit"] is not None and not state["processes"]:
+            return state, b""
+        exit_file = os.path.join(folder, "exit")
+        while time.monotonic() - looked < WHOLE_LOOK_S and not call.cancelled.wait(call.number("every_ms", 500) / 1000):
+            alive = state["pid"] is not None and processes.is_alive(state["pid"], state["start_ticks"])
+            if alive != state["alive"] or (state["exit"] is None and os.path.exists(exit_file)):
+                break
+    return state_of(folder), b""
+
+
+def _own_folder(call: Call) -> str:
+    folder = os.path.join(runs_folder(), os.path.basename(call.text("folder").rstrip("/")))
+    if not os.path.isdir(folder):
+        raise Fault("enoent", "no such run", path=folder)
+    return folder
+
+
+def _preflight(call: Call) -> Result:
+    """Return what a launch would meet: who has the port, whether program and folders are there, who holds GPUs."""
+    program, cwd = call.text("program", ""), call.text("cwd", "")
+    found = shutil.which(program) if program else None
+    return {
+        "listeners": processes.listeners(call.number("port")),
+        "program": found,
+        "program_exists": found is not None or (bool(program) and os.path.exists(program)),
+        "cwd_is_folder": not cwd or os.path.isdir(cwd),
+        "missing": [path for path in call.args.get("paths", []) if not os.path.exists(path)],
+        "free_mib": _free_mib(),
+        "gpu_processes": gpu_processes(),
+    }, b""
+
+
+def _free_mib() -> float:
+    folder = state_home()
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return shutil.disk_usage(folder).free / 1048576
+
+
+def gpu_processes() -> list[dict[str, Any]] | None:
+    """Return who holds GPU memory, as `nvidia-smi` says; `None` when it cannot be asked."""
+    smi = shutil.which("nvidia-smi")
+    if smi is None:
+        return None
+    query = "--query-compute-apps=gpu_uuid,pid,process_name,used_memory"
+    try:
+        said = subprocess.run(
+            [smi, query, "--format=csv,noheader,nounits"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=15,
+        ).stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = []
+    for line in said.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) >= 4 and fields[1].isdigit():
+            owner = processes.table([int(fields[1])])
+            used = fields[-1]
+            found.append(
+                {
+                    "gpu": fields[0],
+                    "pid": int(fields[1]),
+                    "title": owner[0]["title"] if owner else ", ".join(fields[2:-1]),
+                    "user": owner[0]["user"] if owner else "",
+                    "session": owner[0]["session"] if owner else None,
+                    "memory_mib": float(used) if used.replace(".", "", 1).isdigit() else None,
+                }
+            )
+    return found
+
+
+def _gpu_processes(_call: Call) -> Result:
+    return {"gpu_processes": gpu_processes()}, b""
+
+
+OPS: dict[str, Operation] = {
+    "launch": _launch,
+    "runs": _runs,
+    "run_state": _run_state,
+    "watch_run": _watch_run,
+    "preflight": _preflight,
+    "gpu_processes": _gpu_processes,
+}

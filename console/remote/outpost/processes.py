@@ -2,6 +2,272 @@
 
 from __future__ import annotations
 
-from .calls import Operation
+import os
+import pwd
+import signal as signals
+import socket
+import struct
+import sys
+from typing import Any, Iterable
 
-OPS: dict[str, Operation] = {}
+from .calls import Call, Fault, Operation, Result
+
+TITLE_LIMIT = 2000
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return field 22 of `/proc/PID/stat`; `None` when there is no such process, or only its zombie."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
+
+
+def is_alive(pid: int, ticks: int) -> bool:
+    """Return whether this very process still runs."""
+    return start_ticks(pid) == ticks
+
+
+def boot_id() -> str:
+    """Return what tells one boot of the host from another."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def table(pids: Iterable[int] | None = None) -> list[dict[str, Any]]:
+    """Return every living process, or those of `pids`."""
+    found = []
+    for pid in pids if pids is not None else _all_pids():
+        entry = _entry(pid)
+        if entry is not None:
+            found.append(entry)
+    return found
+
+
+def members(session: int, ticks: int) -> list[dict[str, Any]]:
+    """Return the processes of a run: those of its session and what its leader has started elsewhere.
+
+    A session whose leader lives under another start time belongs to somebody else: its number was
+    used again, and nothing of it is ours.
+    """
+    leader = start_ticks(session)
+    if leader is not None and leader != ticks:
+        return []
+    parents, ours = {}, set()
+    for pid in _all_pids():
+        fields = _stat(pid)
+        if fields and fields[0] not in ("Z", "X"):
+            parents[pid] = int(fields[1])
+            if int(fields[3]) == session and int(fields[19]) >= ticks:
+                ours.add(pid)
+    grown = True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in ours and pid not in ours}
+        ours |= more
+        grown = bool(more)
+    return table(sorted(ours))
+
+
+def listeners(port: int) -> list[dict[str, Any]]:
+    """Return who listens on a TCP port, over IPv4 and IPv6, with the process where it can be seen."""
+    sockets: dict[str, dict[str, Any]] = {}
+    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in _lines("/proc/net/%s" % name)[1:]:
+            fields = line.split()
+            if len(fields) < 10 or fields[3] != "0A":
+                continue
+            address, _, number = fields[1].rpartition(":")
+            if int(number, 16) == port:
+                sockets[fields[9]] = {
+                    "address": _address(address, family),
+                    "port": port,
+                    "uid": int(fields[7]),
+                    "user": user_name(int(fields[7])),
+                    "pid": None,
+                    "title": "",
+                }
+    if sockets:
+        for inode, pid in _socket_owners(set(sockets)).items():
+            entry = _entry(pid)
+            sockets[inode].update(pid=pid, title=entry["title"] if entry else "")
+    return list(sockets.values())
+
+
+def user_name(uid: int) -> str:
+    """Return a login name, or the number where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def send(pid: int, ticks: int, number: int) -> bool:
+    """Signal exactly this process; false when it is gone, `changed` when its number is another's."""
+    if hasattr(os, "pidfd_open") and hasattr(signals, "pidfd_send_signal"):
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return _send_plain(pid, ticks, number)  # a kernel before 5.3
+        try:
+            if _gone_or_other(pid, ticks):
+                return False
+            signals.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(handle)
+        return True
+    return _send_plain(pid, ticks, number)
+
+
+def _send_plain(pid: int, ticks: int, number: int) -> bool:
+    if _gone_or_other(pid, ticks):
+        return False
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _gone_or_other(pid: int, ticks: int) -> bool:
+    now = start_ticks(pid)
+    if now is not None and now != ticks:
+        raise Fault("changed", "pid %d is another process by now" % pid, pid=pid, start_ticks=now)
+    return now is None
+
+
+def _op_processes(call: Call) -> Result:
+    if "session" in call.args:
+        return {"processes": members(call.number("session"), call.number("start_ticks"))}, b""
+    pids = call.args.get("pids")
+    return {"processes": table([int(pid) for pid in pids] if pids is not None else None)}, b""
+
+
+def _op_alive(call: Call) -> Result:
+    return {"alive": is_alive(call.number("pid"), call.number("start_ticks"))}, b""
+
+
+def _op_signal(call: Call) -> Result:
+    number = _signal_number(call.text("signal"))
+    return {"sent": send(call.number("pid"), call.number("start_ticks"), number)}, b""
+
+
+def _op_signal_session(call: Call) -> Result:
+    """Signal every process of a run; also those named in `others` as [pid, start ticks]."""
+    number = _signal_number(call.text("signal"))
+    targets = [(e["pid"], e["start_ticks"]) for e in members(call.number("session"), call.number("start_ticks"))]
+    targets += [(int(pid), int(ticks)) for pid, ticks in call.args.get("others", [])]
+    sent, refused = [], []
+    for pid, ticks in dict.fromkeys(targets):
+        try:
+            if send(pid, ticks, number):
+                sent.append(pid)
+        except Fault:
+            continue  # that number is another process by now: ours is gone
+        except PermissionError:
+            refused.append(pid)
+    return {"sent": sent, "refused": refused}, b""
+
+
+def _op_ports(call: Call) -> Result:
+    return {"listeners": listeners(call.number("port"))}, b""
+
+
+def _signal_number(name: str) -> int:
+    if name not in ("SIGTERM", "SIGINT", "SIGKILL", "SIGQUIT", "SIGHUP", "SIGUSR1"):
+        raise Fault("usage", "signal %r is not one that is sent here" % name)
+    return int(getattr(signals, name))
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            raw = file.read()
+    except (OSError, ValueError):
+        return None
+    return raw[raw.rfind(b")") + 2 :].decode("ascii", "replace").split()
+
+
+def _entry(pid: int) -> dict[str, Any] | None:
+    fields = _stat(pid)
+    if not fields or fields[0] in ("Z", "X"):
+        return None
+    try:
+        uid = os.stat("/proc/%d" % pid).st_uid
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            command = file.read(TITLE_LIMIT)
+    except OSError:
+        return None
+    title = command.rstrip(b"\0 ").replace(b"\0", b" ").decode("utf-8", "replace")
+    return {
+        "pid": pid,
+        "ppid": int(fields[1]),
+        "group": int(fields[2]),
+        "session": int(fields[3]),
+        "start_ticks": int(fields[19]),
+        "rss_mib": int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1048576,
+        "uid": uid,
+        "user": user_name(uid),
+        "title": title or _name(pid),
+    }
+
+
+def _name(pid: int) -> str:
+    lines = _lines("/proc/%d/comm" % pid)
+    return "[%s]" % lines[0] if lines else ""
+
+
+def _all_pids() -> list[int]:
+    try:
+        return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+    except OSError:
+        return []
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def _socket_owners(inodes: set[str]) -> dict[str, int]:
+    wanted = {"socket:[%s]" % inode: inode for inode in inodes}
+    owners: dict[str, int] = {}
+    for pid in _all_pids():
+        folder = "/proc/%d/fd" % pid
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            try:
+                inode = wanted.get(os.readlink("%s/%s" % (folder, name)))
+            except OSError:
+                continue
+            if inode is not None:
+                owners.setdefault(inode, pid)
+        if len(owners) == len(wanted):
+            break
+    return owners
+
+
+def _address(text: str, family: int) -> str:
+    raw = bytes.fromhex(text)
+    order = "<" if sys.byteorder == "little" else ">"
+    words = struct.unpack("%s%dI" % (order, len(raw) // 4), raw)
+    return socket.inet_ntop(family, struct.pack(">%dI" % len(words), *words))
+
+
+OPS: dict[str, Operation] = {
+    "processes": _op_processes,
+    "alive": _op_alive,
+    "signal": _op_signal,
+    "signal_session": _op_signal_session,
+    "ports": _op_ports,
+}
