@@ -90,6 +90,10 @@ class Package:
     """`site-packages`, `editable`, `path` (PYTHONPATH or cwd) or `folder` (given with --package)."""
     interpreter: str = ""
     """Path of the interpreter that was asked; empty when a folder was given."""
+    version_from: str = ""
+    """Metadata folder or source file that states the version."""
+    also: tuple[str, ...] = ()
+    """Other copies on the interpreter's search path, which are not the one imported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ class TreeEntry:
     """Where a link leads."""
     git: str = ""
     """Git status letter, empty when clean or unknown."""
+    target_kind: str = ""
+    """What a link leads to: `dir`, `file`, `other`; empty when nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,21 @@ class Document:
     first_line: int
     """1-based number of the first line in `lines`."""
     lines: tuple[bytes, ...]
-    """Raw lines without their line ends."""
+    """Raw lines without their line ends; the head of a binary file, cut at its newlines."""
     total_lines: int | None
+    """`None` when a big file was not read to its end, and for binary files."""
     final_newline: bool = True
     crlf: bool = False
+    """Every line ends with CR LF; where only some do, those keep their CR in `lines`."""
     binary: bool = False
     git: str = ""
     """Status letter of the file in its checkout."""
+    mixed_ends: bool = False
+    """Some lines end with CR LF, some with LF."""
+    cut: bool = False
+    """The window ends, or for the last lines begins, inside a line that is too long."""
+    changing: bool = False
+    """The file was being changed while it was read."""
 
     @property
     def complete(self) -> bool:
@@ -58,6 +68,24 @@ class GrepHit:
     text: SafeText
     before: tuple[SafeText, ...] = ()
     after: tuple[SafeText, ...] = ()
+    raw: bytes = b""
+    """The line as it is, up to the clip of the search."""
+    size: int = 0
+    """Bytes of the whole line."""
+    raw_before: tuple[bytes, ...] = ()
+    raw_after: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file and what of it, as an operator writes it: `file`, `file:12`, `file:3-9`, `file:Class.method`."""
+
+    path: str
+    first: int | None = None
+    last: int | None = None
+    symbol: str = ""
+    text: str = ""
+    """As written: a file of just this name comes first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import subprocess
 from typing import Any, Sequence
 
 from .calls import Call, Fault, Operation, Result
-from .paths import path_of, to_bytes, to_text
+from .paths import first_there, path_of, to_bytes, to_text
 
 LETTER_WAIT_S = 5.0
 """A file is not kept waiting for git longer than this."""
@@ -174,7 +174,7 @@ def _header(facts: dict[str, Any], field: bytes) -> None:
 
 def git_diff(call: Call) -> Result:
     """Return the unified diff of the work tree against `rev` (HEAD), of one path or the whole checkout."""
-    path = path_of(call)
+    path = first_there(call)
     folder = folder_of(path)
     rev = call.text("rev", "HEAD")
     if rev.startswith("-"):

@@ -1,0 +1,190 @@
+"""Reading code on the host: trees, documents, search, outlines, diffs."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from console.domain import diff
+from console.domain.source import Document, GrepHit, Place, Symbol, TreeEntry
+from console.domain.text import SafeText
+from console.errors import ConsoleError, UsageError
+from console.operations.desk import Desk
+from console.source import diffs, documents, search, symbols
+from console.source.documents import Spot
+from console.source.places import parse_place
+from console.source.symbols import named, outline
+
+__all__ = ["named", "outline", "parse_place"]
+
+COMPLAINTS_TOLD = 3
+
+
+def resolve(desk: Desk, path: str) -> str:
+    """Return the absolute path that an operator's `path` means first."""
+    return candidates(desk, path)[0]
+
+
+def candidates(desk: Desk, path: str) -> tuple[str, ...]:
+    """Return the absolute paths that `path` can mean, best first.
+
+    Absolute ones stay; relative ones are below the engine package, else beside it, else below the
+    git checkout, else below this shell's folder (host `local`) or the login's home.
+    """
+    facts = desk.store.snapshot.facts
+    home = facts.home if facts else desk.link.facts.home
+    if path.startswith("/"):
+        return (path,)
+    if path == "~" or path.startswith("~/"):
+        return (posixpath.join(home, path[2:]),)
+    bases = []
+    if desk.package is not None:
+        bases += [desk.package.folder, posixpath.dirname(desk.package.folder)]
+    if (state := desk.store.snapshot.git) is not None:
+        bases.append(state.top)
+    bases.append(os.getcwd() if desk.link.host.is_local else home)
+    return tuple(dict.fromkeys(posixpath.normpath(posixpath.join(base, path)) for base in bases))
+
+
+async def tree(desk: Desk, path: str = "") -> tuple[TreeEntry, ...]:
+    """Return the names in a folder, folders first; the engine package when none is named."""
+    return await documents.folder(desk.link, candidates(desk, path or "."))
+
+
+async def open_document(desk: Desk, path: str, *, first: int = 1, count: int | None = None) -> Document:
+    """Open a file in one round trip: content, hash and git letter of one moment.
+
+    Args:
+        desk: The desk.
+        path: As for `resolve`.
+        first: First line wanted; negative means the last lines, as many as it says.
+        count: How many lines; `None` for the whole file, or as much of a big one as fits.
+    """
+    return await documents.open_document(desk.link, [Spot(name, first, count) for name in candidates(desk, path)])
+
+
+async def open_place(desk: Desk, place: Place, *, around: int = 0, whole: bool = False) -> Document:
+    """Open what a place names: a file of just that name first, else its lines, in one round trip.
+
+    Args:
+        desk: The desk.
+        place: From `parse_place`.
+        around: Lines to add before and after those named.
+        whole: Open the whole file whatever lines are named (symbols always do).
+    """
+    return await documents.open_document(desk.link, spots(desk, place, around=around, whole=whole))
+
+
+def spots(desk: Desk, place: Place, *, around: int = 0, whole: bool = False) -> list[Spot]:
+    """Return what to try in turn for a place."""
+    literal = [Spot(name) for name in candidates(desk, place.text or place.path)]
+    if place.path == (place.text or place.path):
+        return literal
+    first, count = 1, None
+    if place.first is not None and not whole:
+        first = max(1, place.first - around)
+        count = None if place.last is None else place.last + around - first + 1
+    return literal + [Spot(name, first, count) for name in candidates(desk, place.path)]
+
+
+def raw_bytes(desk: Desk, place: Place) -> AsyncIterator[bytes]:
+    """Yield the bytes of a whole file, of any size, in parts."""
+    return documents.raw_bytes(desk.link, spots(desk, place))
+
+
+async def grep(
+    desk: Desk,
+    pattern: str,
+    paths: Sequence[str] = (),
+    *,
+    fixed: bool = False,
+    extended: bool = False,
+    ignore_case: bool = False,
+    word: bool = False,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    context: int = 0,
+    limit: int = 0,
+    clip: int = search.CLIP,
+) -> AsyncIterator[GrepHit]:
+    """Yield the lines that the host's `grep -rnI` finds, as they are found; closing it stops the search there.
+
+    Args:
+        desk: The desk.
+        pattern: A basic regular expression, as grep's own default.
+        paths: Files and folders; the engine package when none is named.
+        fixed: The pattern is plain text.
+        extended: The pattern is an extended regular expression (`a|b`, `x+`).
+        ignore_case: Take small and capital letters as equal.
+        word: Whole words only.
+        include: Globs of file names to search only.
+        exclude: Globs of file names to leave out; with a `/` at the end, of folders.
+        context: Lines around each hit.
+        limit: Hits after which the search stops; 0 for all.
+        clip: Bytes of one line that are fetched.
+    """
+    names = tuple(paths) or (".",)
+    if not paths and desk.package is None and not desk.link.host.is_local:
+        raise UsageError(
+            "nothing to search: the engine package is not known",
+            desk.store.snapshot.package_reason,
+            "name a folder, a profile or --package DIR",
+        )
+    query = search.Query(
+        pattern,
+        tuple(candidates(desk, name) for name in names),
+        fixed=fixed,
+        extended=extended,
+        ignore_case=ignore_case,
+        word=word,
+        include=tuple(include),
+        exclude=tuple(exclude),
+        context=context,
+        limit=limit,
+        clip=clip,
+    )
+    hits = search.grep(desk.link, query, lambda facts: _told(desk, facts))
+    try:
+        async for hit in hits:
+            yield hit
+    finally:
+        await hits.aclose()  # type: ignore[attr-defined]
+
+
+def _told(desk: Desk, facts: Mapping[str, Any]) -> None:
+    complaints = facts["complaints"]
+    for complaint in complaints[:COMPLAINTS_TOLD]:
+        desk.say(complaint)
+    if len(complaints) > COMPLAINTS_TOLD:
+        desk.say(f"grep: {len(complaints) - COMPLAINTS_TOLD} more files or folders could not be searched")
+
+
+def enclosing(document: Document, line: int) -> Symbol | None:
+    """Return the innermost def or class that holds a line, its decorators included."""
+    return symbols.enclosing(outline(document), line)
+
+
+def content(document: Document) -> bytes:
+    """Return the bytes that a document shows, line ends as in the file."""
+    return documents.content(document)
+
+
+def part(document: Document, first: int, last: int) -> Document:
+    """Return some lines of a document as a document."""
+    at = document.first_line
+    if not at <= first <= last <= at + len(document.lines) - 1:
+        raise ConsoleError(f"{document.path} has no lines {first}-{last}", f"it has {document.total_lines} lines")
+    return replace(document, first_line=first, lines=document.lines[first - at : last - at + 1], cut=False)
+
+
+async def diff_head_bytes(desk: Desk, path: str = "") -> bytes:
+    """Return git's unified diff, work tree against HEAD, as `git apply` takes it."""
+    return await diffs.head_diff(desk.link, candidates(desk, path or "."))
+
+
+async def diff_head(desk: Desk, path: str = "") -> tuple[SafeText, ...]:
+    """Return the unified diff, work tree against HEAD, as lines that may be drawn."""
+    return diff.shown(await diff_head_bytes(desk, path))
