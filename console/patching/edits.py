@@ -1,0 +1,106 @@
+"""An `[[edit]]` against the bytes of its file: `find` first, then what `replace` would leave."""
+
+from __future__ import annotations
+
+from console.domain.patch import Edit
+from console.patching import within
+from console.patching.pieces import Piece, PieceState, Span, line_of, listed, nearest
+
+_Place = tuple[int, int, bytes]
+"""Start, end, and what the other side of the edit would be there."""
+
+
+def examine(edit: Edit, data: bytes, ours: bool = False) -> Piece:
+    """Tell how an edit stands in a file, and how it would be switched.
+
+    Args:
+        edit: The edit.
+        data: Present bytes of its file.
+        ours: The host's journal says that the patch is on by our own hand: a result that stands
+            more often than `count` is then no reason for doubt.
+    """
+    limits = [(0, len(data))]
+    if edit.within:
+        limits = within.ranges(data, edit.within)
+        if not limits:
+            return Piece(PieceState.MISSING, f"no def or class {edit.within}")
+    finds, results = _both(edit, data, limits)
+    at = listed([line_of(data, start) for start, _, _ in finds or results]) if finds or results else ""
+    to_on = tuple(Span(*place) for place in finds)
+    to_off = tuple(Span(*place) for place in results)
+    if len(finds) > edit.count:
+        return Piece(PieceState.AMBIGUOUS, _too_many("found", finds, edit, at))
+    if finds and len(finds) == edit.count:
+        also = [line_of(data, start) for start, _, _ in results]
+        note = f"at {at}" + (f"; its result also stands at {listed(also)}" if also else "")
+        return Piece(PieceState.OFF, note, to_on)
+    if finds and len(finds) + len(results) == edit.count:
+        return Piece(PieceState.PARTLY, f"off at {at}, on elsewhere", to_on, to_off)
+    if finds:
+        return Piece(PieceState.MISSING, f"found {len(finds)} of {edit.count} times, at {at}")
+    if len(results) == edit.count or (ours and len(results) > edit.count):
+        exact = len(results) == edit.count
+        return Piece(PieceState.ON, f"at {at}", to_off=to_off if exact else ())
+    if results:
+        return Piece(PieceState.AMBIGUOUS, _too_many("its result stands", results, edit, at))
+    _, why = nearest(data.split(b"\n"), edit.find.encode("utf-8", "surrogateescape").split(b"\n"))
+    where = f" in {edit.within}" if edit.within else ""
+    return Piece(PieceState.MISSING, f"not found{where}: {why}")
+
+
+def _too_many(what: str, places: list[_Place], edit: Edit, at: str) -> str:
+    times = "twice" if len(places) == 2 else f"{len(places)} times"
+    expected = "" if edit.count == 1 else f" instead of {edit.count}"
+    return f"{what} {times}{expected}, at {at}: lengthen find by a neighbouring line or set count = {len(places)}"
+
+
+def _both(edit: Edit, data: bytes, limits: list[tuple[int, int]]) -> tuple[list[_Place], list[_Place]]:
+    finds: dict[tuple[int, int], bytes] = {}
+    results: dict[tuple[int, int], bytes] = {}
+    for find, replace in _variants(edit, data):
+        for low, high in limits:
+            for start in _occurrences(data, find, low, high):
+                finds.setdefault((start, start + len(find)), replace)
+            for start in _occurrences(data, replace, low, high):
+                results.setdefault((start, start + len(replace)), find)
+    # What lies inside a find is not a result, and the other way round where find is part of replace.
+    inner = {place for place in results if any(_inside(place, outer) for outer in finds)}
+    for place in inner:
+        del results[place]
+    for place in [place for place in finds if any(_inside(place, outer) for outer in results)]:
+        del finds[place]
+    return _sorted(finds), _sorted(results)
+
+
+def _variants(edit: Edit, data: bytes) -> list[tuple[bytes, bytes]]:
+    """Return find and replace with the line ends that the file has; both where it mixes them."""
+    find = edit.find.replace("\r\n", "\n").encode("utf-8", "surrogateescape")
+    replace = edit.replace.replace("\r\n", "\n").encode("utf-8", "surrogateescape")
+    crlf = data.count(b"\r\n")
+    plain = data.count(b"\n") - crlf
+    unix, dos = (find, replace), (find.replace(b"\n", b"\r\n"), replace.replace(b"\n", b"\r\n"))
+    if not crlf or unix == dos:
+        return [unix]
+    if not plain:
+        return [dos]
+    if b"\n" not in find:
+        return [dos if crlf > plain else unix]
+    return [unix, dos]
+
+
+def _occurrences(data: bytes, text: bytes, low: int, high: int) -> list[int]:
+    """Return every start of `text`, overlapping ones too: "aa" is twice in "aaa"."""
+    found = []
+    at = data.find(text, low, high)
+    while at >= 0:
+        found.append(at)
+        at = data.find(text, at + 1, high)
+    return found
+
+
+def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1] and inner != outer
+
+
+def _sorted(places: dict[tuple[int, int], bytes]) -> list[_Place]:
+    return [(start, end, text) for (start, end), text in sorted(places.items())]
