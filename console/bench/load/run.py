@@ -1,0 +1,134 @@
+"""The load program's start and end: the plan from standard input, progress and result to standard output.
+
+`echo '{"port":30000,"concurrency":8,"requests":32,"input_tokens":256,"output_tokens":64}' | cat - /dev/tty |
+python -m console.bench.load.run` runs it by hand; `--plan JSON` does without standard input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any, Dict, Optional
+
+from .http import Connection
+from .phase import Phase, result
+from .requests import Plan
+
+PROGRESS_S = 0.5
+WARMUP_NUMBERS = 1_000_000_000
+"""First request number of a warm-up: its prompts are none of the measured ones."""
+
+
+def say(kind: str, **fields: Any) -> None:
+    """Write one JSON line; end when nobody listens."""
+    fields["kind"] = kind
+    try:
+        sys.stdout.buffer.write((json.dumps(fields, separators=(",", ":")) + "\n").encode())
+        sys.stdout.buffer.flush()
+    except (BrokenPipeError, ValueError, OSError):
+        os._exit(0)
+
+
+def main() -> None:
+    """Read the plan, make the load, say the result."""
+    by_hand = len(sys.argv) > 2 and sys.argv[1] == "--plan"
+    line = sys.argv[2] if by_hand else sys.stdin.buffer.readline()
+    try:
+        plan = Plan(json.loads(line))
+    except (ValueError, KeyError, TypeError) as error:
+        say("fault", reason="the plan is not understood: %r" % error)
+        return
+    if not by_hand:
+        threading.Thread(target=_end_with_input, daemon=True).start()
+    asyncio.run(_work(plan))
+
+
+def _end_with_input() -> None:
+    """End at once with standard input: closed sockets are what tells the server to drop the requests."""
+    try:
+        while sys.stdin.buffer.read(4096):
+            continue
+    except (OSError, ValueError):
+        pass  # a closed input is an ended one
+    os._exit(0)
+
+
+async def _work(plan: Plan) -> None:
+    _raise_file_limit()
+    if plan.api != "generate" and not plan.model:
+        plan.model = await _first_model(plan)
+    if plan.warmup:
+        warmup = Phase(plan, WARMUP_NUMBERS, plan.warmup)
+        await _with_progress(warmup, "warmup")
+        if warmup.gave_up:
+            say("fault", reason=warmup.gave_up, errors=warmup.errors)
+            return
+    phase = Phase(plan, 0, plan.requests)
+    gc.collect()
+    gc.disable()  # a collection in mid-load would be read as the server's latency
+    try:
+        await _with_progress(phase, "measure")
+    finally:
+        gc.enable()
+    say("result", **result(phase, plan))
+
+
+async def _with_progress(phase: Phase, name: str) -> None:
+    work = asyncio.ensure_future(phase.run())
+    before, looked = 0, time.monotonic()
+    while not work.done():
+        await asyncio.wait([work], timeout=PROGRESS_S)
+        done = len(phase.answers)
+        tokens = sum(answer.output_tokens for answer in phase.answers)
+        streamed = sum(len(answer.stamps) for answer in phase.answers)
+        scale = tokens / streamed if streamed else 1.0
+        now = time.monotonic()
+        say(
+            "progress",
+            phase=name,
+            done=done,
+            total=phase.count,
+            running=phase.running,
+            failed=phase.failed,
+            tok_s=(phase.events - before) * scale / max(1e-3, now - looked),
+        )
+        before, looked = phase.events, now
+    await work
+
+
+async def _first_model(plan: Plan) -> str:
+    """Return the name of the served model, which the completions API wants to hear."""
+    connection = Connection(plan.host, plan.port)
+    pieces = []
+    try:
+        await connection.open()
+        head = "GET /v1/models HTTP/1.1\r\nHost: %s:%d\r\n" % (plan.host, plan.port)
+        head += "".join("%s: %s\r\n" % pair for pair in plan.headers.items())
+        await asyncio.wait_for(
+            connection.exchange((head + "\r\n").encode(), lambda piece, now: pieces.append(piece)), 10
+        )
+        reply: Optional[Dict[str, Any]] = json.loads(b"".join(pieces))
+        return str(reply["data"][0]["id"]) if reply else ""
+    except Exception:  # noqa: BLE001 - the first request will say what is wrong with the server
+        return ""
+    finally:
+        connection.close()
+
+
+def _raise_file_limit() -> None:
+    try:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 65536)), hard))
+    except (ImportError, ValueError, OSError):
+        pass  # the usual limit serves the usual concurrency
+
+
+if __name__ == "__main__":
+    main()
