@@ -1,0 +1,119 @@
+"""What the console must know of an inference server: one protocol, one adapter per engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from console.domain.profile import Profile
+from console.domain.run import Failure, LogKind, LogRecord, Rung
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """What one message means."""
+
+    kind: LogKind = LogKind.OTHER
+    values: Mapping[str, object] = field(default_factory=dict)
+    severity: str = ""
+    cause: str = ""
+    lines: tuple[str, ...] = ()
+
+
+class Grammar(Protocol):
+    """The messages of an engine, prefixes taken off; one object per log, since some lines need their past."""
+
+    def sense(self, message: str, ranks: Mapping[str, int], clock: str, stamped: bool) -> Sense:
+        """Return what a message, with its continuation lines, means."""
+
+
+class Watch(Protocol):
+    """Follows one run through its log records: ladder, readiness, failure."""
+
+    def see(self, record: LogRecord) -> None:
+        """Take the next record."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine said that it is ready, and nothing said since that it is not."""
+
+    ready_clock: str
+    """The log's stamp of the line that said so."""
+    first_clock: str
+    """The first stamp of the log: where the ladder's times begin."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the log shows that an end was asked for."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the log shows an end."""
+
+    def ladder(self) -> tuple[Rung, ...]:
+        """Return the start-up steps with times in seconds after the first stamp."""
+
+    def failure_record(self, *, ended: bool = False) -> LogRecord | None:
+        """Return the record of the first cause."""
+
+    def failure(self, *, ended: bool = False) -> Failure | None:
+        """Return the first cause, when the log shows one.
+
+        Args:
+            ended: Whether the process is gone: then an exception that nothing followed counts.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One argument that was asked for and is not in force as asked."""
+
+    name: str
+    requested: object
+    resolved: object
+
+
+class Engine(Protocol):
+    """One inference server."""
+
+    kind: str
+    package: str
+    """Import name of its package."""
+    default_port: int
+    ready_path: str
+    """A cheap GET that answers only when it serves; never one that generates tokens."""
+    info_path: str
+    """GET: resolved arguments as JSON."""
+    loads_paths: tuple[str, ...]
+    """GETs that tell requests in flight, the best first."""
+    abort: tuple[str, Mapping[str, object]]
+    """POST that ends every request: path and body."""
+    flush_path: str
+
+    def command(self, profile: Profile) -> tuple[str, ...]:
+        """Return the exact argument list."""
+
+    def redacted(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Return an argument list as it may be shown: the values of secret flags taken out."""
+
+    def model_paths(self, profile: Profile) -> tuple[str, ...]:
+        """Return the absolute paths that a launch needs."""
+
+    def grammar(self) -> Grammar:
+        """Return a reader of messages for one log."""
+
+    def watch(self) -> Watch:
+        """Return a follower of one run."""
+
+    def resolved(self, info: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the arguments in force from the reply of `info_path`."""
+
+    def resolved_from_log(self, message: str) -> Mapping[str, object]:
+        """Return the arguments in force from the log line that tells them; empty when it is none."""
+
+    def differences(self, profile: Profile, resolved: Mapping[str, object]) -> Sequence[Difference]:
+        """Return what was asked for and is in force otherwise."""
+
+    def in_flight(self, loads: object) -> int | None:
+        """Return running plus waiting requests from a reply of one of `loads_paths`."""

@@ -1,0 +1,1 @@
+"""SGLang 0.4.6 and later: command line, log lines, phases, failures, endpoints."""

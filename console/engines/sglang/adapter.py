@@ -1,0 +1,60 @@
+"""SGLang behind the engine protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from console.domain.profile import Profile
+from console.engines.protocol import Difference, Grammar, Watch
+from console.engines.sglang import command, endpoints
+from console.engines.sglang.grammar import SglangGrammar
+from console.engines.sglang.phases import SglangWatch
+
+
+class Sglang:
+    """The adapter."""
+
+    kind: str = "sglang"
+    package: str = "sglang"
+    default_port: int = 30000
+    ready_path: str = endpoints.READY
+    info_path: str = endpoints.INFO
+    loads_paths: tuple[str, ...] = endpoints.LOADS
+    abort: tuple[str, Mapping[str, object]] = endpoints.ABORT
+    flush_path: str = endpoints.FLUSH
+
+    def redacted(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Return an argument list with secrets taken out."""
+        return command.redacted(argv)
+
+    def command(self, profile: Profile) -> tuple[str, ...]:
+        """Return the exact argument list."""
+        return command.command(profile)
+
+    def model_paths(self, profile: Profile) -> tuple[str, ...]:
+        """Return the absolute paths that a launch needs."""
+        return command.model_paths(profile)
+
+    def grammar(self) -> Grammar:
+        """Return a reader of messages for one log."""
+        return SglangGrammar()
+
+    def watch(self) -> Watch:
+        """Return a follower of one run."""
+        return SglangWatch()
+
+    def resolved(self, info: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the arguments in force from `/server_info`."""
+        return endpoints.resolved(info)
+
+    def resolved_from_log(self, message: str) -> Mapping[str, object]:
+        """Return the arguments in force from the `server_args=` line."""
+        return command.resolved_from_log(message)
+
+    def differences(self, profile: Profile, resolved: Mapping[str, object]) -> Sequence[Difference]:
+        """Return what was asked for and is in force otherwise."""
+        return command.differences(profile, resolved)
+
+    def in_flight(self, loads: object) -> int | None:
+        """Return running plus waiting requests."""
+        return endpoints.in_flight(loads)

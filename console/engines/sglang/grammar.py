@@ -1,0 +1,234 @@
+"""What SGLang's log lines mean: key/value sets in any order, unknown keys kept."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+from console.domain.run import LogKind
+from console.engines.protocol import Sense
+from console.engines.sglang import failures
+
+_BATCH = re.compile(r"(Prefill|Decode) batch(?: \[(\d+)\])?[.,]?\s*")
+_ACCESS = re.compile(r'INFO:\s+(?:(\S+):(\d+) - )?"([A-Z]+) (\S+) HTTP/[\d.]+" (\d{3})')
+_BAR = re.compile(
+    r"\s*(?P<label>[^|]*?):?\s*(?P<pct>\d{1,3})%(?: Completed)? ?\|(?P<glyphs>[^|]*\|)? ?(?P<done>\d+)/(?P<total>\d+)"
+    r"(?: \[(?P<spent>[\d:?]+)<(?P<left>[\d:?]+),\s*(?P<rate>[^\]]*)\])?"
+)
+_ATTRIBUTE = re.compile(r"(\w+)=([^\s,)]+)(?: ?(GB))?")
+_NUMBER = re.compile(
+    r"(?P<key>#?[A-Za-z][\w# ]*?)\s*(?:=|: )(?P<value>-?\d+(?:\.\d+)?)(?![\w.])(?: ?(?P<unit>GB|s\b))?"
+)
+_NCCL_COMM = re.compile(r"rank (?P<rank>\d+) nranks (?P<nranks>\d+) cudaDev (?P<cudaDev>\d+)")
+_BATCH_STATE = re.compile(r"\.(batch_size|available_size|evictable_size)\(\)=(\d+)")
+_HINT = re.compile(r"Config file not found at (?P<path>.+?\.json)")
+
+NAMES = {
+    "#running-req": "running_req",
+    "#queue-req": "queue_req",
+    "#token": "tokens",
+    "#full token": "tokens",
+    "#swa token": "swa_tokens",
+    "#new-seq": "new_seq",
+    "#new-token": "new_token",
+    "#cached-token": "cached_token",
+    "#pending-token": "pending_token",
+    "cache hit rate": "cache_hit_rate",
+    "pre-allocated usage": "prealloc_usage",
+    "gen throughput (token/s)": "gen_throughput_tok_s",
+    "input throughput (token/s)": "input_throughput_tok_s",
+    "est. decode TFLOPS/s (per GPU)": "est_decode_tflops_per_gpu",
+    "est. prefill TFLOPS/s (per GPU)": "est_prefill_tflops_per_gpu",
+    "est. read BW (GB/s per GPU)": "est_read_gb_s_per_gpu",
+    "est. write BW (GB/s per GPU)": "est_write_gb_s_per_gpu",
+}
+"""Keys of batch lines with units or counts in them; every other key is kept under its own words."""
+
+USAGES = {"token_usage": "kv", "full_token_usage": "kv", "swa_token_usage": "swa", "mamba_usage": "mamba"}
+
+PHASES: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
+    (name, step, re.compile(pattern))
+    for name, step, pattern in (
+        ("arguments", "point", r"server_args="),
+        ("distributed", "begin", r"Init torch distributed begin"),
+        ("distributed", "point", r"sglang is using nccl=="),
+        ("distributed", "end", r"Init torch distributed ends"),
+        ("weights", "begin", r"Load weight begin"),
+        ("weights", "end", r"Load weight end"),
+        ("kv cache", "point", r"Using KV cache dtype|(?=.*KV).*#tokens: \d+"),
+        ("kv cache", "end", r"Memory pool end"),
+        ("autotune", "begin", r"Running FlashInfer autotune"),
+        ("autotune", "end", r"FlashInfer autotune completed"),
+        (
+            "prefill graphs",
+            "begin",
+            r"Capture piecewise CUDA graph begin|Capture \w+ prefill (?:cuda|CUDA) graph begin",
+        ),
+        ("prefill graphs", "end", r"Capture piecewise CUDA graph end|Capture \w+ prefill (?:cuda|CUDA) graph end"),
+        ("cuda graphs", "begin", r"Capture (?:\w+ )*(?:cuda|CUDA) graph begin"),
+        ("cuda graphs", "end", r"Capture (?:\w+ )*(?:cuda|CUDA) graph end"),
+        ("http", "begin", r"max_total_num_tokens=\d+"),
+        ("http", "point", r"INFO:\s+(?:Started server process|Waiting for application startup)"),
+        ("http", "point", r"INFO:\s+Application startup complete"),
+        ("http", "end", r"INFO:\s+Uvicorn running on"),
+        ("ready", "point", r"The server is fired up and ready to roll!"),
+        ("stopping", "point", r"SIGTERM received|Gracefully exiting|INFO:\s+Shutting down|kill_process_tree called"),
+        ("stopping", "point", r"INFO:\s+(?:Waiting for application shutdown|Application shutdown complete)"),
+    )
+)
+_PHASE_FIRST = frozenset("sILULKMRFCmTSGkPD")
+
+_WARNINGS = (
+    "KV cache pool is full. Retract requests",
+    "Decode out of memory happened",
+    "Health check failed",
+    "The memory capacity is unbalanced",
+    "Custom allreduce is disabled",
+    "Fail to set RLIMIT_NOFILE",
+    "SIGTERM received",
+)
+
+GAP_S = 10.0
+"""A pause this long before a decode line, and several times its neighbours', was idle time."""
+
+
+class SglangGrammar:
+    """Reader of one log; remembers per rank whether the server was idle before a decode line."""
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[tuple[str, int], ...], bool] = {}
+        self._last: dict[tuple[tuple[str, int], ...], tuple[str, float]] = {}
+        self._usage = ""
+
+    def sense(self, message: str, ranks: Mapping[str, int], clock: str, stamped: bool) -> Sense:
+        """Return what a message means."""
+        if batch := _BATCH.match(message):
+            return self._batch(message, batch, tuple(sorted(ranks.items())), clock)
+        if '"' in message and (access := _ACCESS.match(message)):
+            values = {"method": access[3], "path": access[4], "code": int(access[5])}
+            return Sense(LogKind.ACCESS, values)
+        if "%" in message and "|" in message and not stamped and (bar := _BAR.match(message)):
+            return Sense(LogKind.PROGRESS, _progress(bar))
+        if message.startswith(("Receive: ", "Finish: ")):
+            return Sense()  # echoes what users sent
+        if message.startswith("usage: "):
+            self._usage = message
+            return Sense(values={"folded": "usage"})
+        return self._other(message, stamped)
+
+    def _other(self, message: str, stamped: bool) -> Sense:
+        if stamped and message[:1] in _PHASE_FIRST:
+            for name, step, pattern in PHASES:
+                if pattern.match(message):
+                    severity = "warning" if message.startswith(_WARNINGS) else ""
+                    return Sense(LogKind.PHASE, {"phase": name, "step": step, **_numbers(message)}, severity)
+        if found := failures.signature(message, stamped, self._usage):
+            values = {"signature": found.name, **found.values}
+            return Sense(LogKind.FAILURE, values, "error", found.cause, found.lines)
+        if hint := _HINT.search(message):
+            return Sense(values={"hint": message.partition(".")[0], "path": hint["path"]}, severity="warning")
+        if message.startswith(_WARNINGS):
+            return Sense(values=_pairs(message.partition(". ")[2].rpartition(". ")[2]), severity="warning")
+        if message.startswith("self.cur_batch.batch_size()="):
+            return Sense(values={key: int(value) for key, value in _BATCH_STATE.findall(message)})
+        if comm := _NCCL_COMM.search(message):
+            return Sense(values={key: int(value) for key, value in comm.groupdict().items()})
+        if message.startswith("ERROR:"):
+            return Sense(severity="error")
+        return Sense()
+
+    def _batch(self, message: str, batch: re.Match[str], key: tuple[tuple[str, int], ...], clock: str) -> Sense:
+        values = _pairs(message[batch.end() :])
+        if batch[2] is not None:
+            values["iteration"] = int(batch[2])
+        usages = {pool: value for name, pool in USAGES.items() if isinstance(value := values.get(name), float)}
+        if usages:
+            values["kv_usage"] = max(usages.values())
+            values["binding_pool"] = max(usages, key=lambda pool: usages[pool])
+        if batch[1] == "Prefill":
+            if values.get("running_req") == 0:
+                self._idle[key] = True
+            return Sense(LogKind.PREFILL, values)
+        before, usual_s = self._last.get(key, ("", 0.0))
+        gap_s = _between(before, clock)
+        long = gap_s > max(GAP_S, 5 * usual_s)
+        if self._idle.pop(key, False) or long:
+            values["first_after_idle"] = True
+        self._last[key] = (clock, usual_s if long else gap_s)
+        return Sense(LogKind.DECODE, values)
+
+
+def _pairs(text: str) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for part in text.strip().rstrip(",").split(", "):
+        key, colon, value = part.strip().rpartition(": ")
+        if colon:
+            name, worth = named(key, value.strip().rstrip(","))
+            values[name] = worth
+            if name.endswith("_graph") and isinstance(worth, bool):
+                values["graph_kind"] = name.removesuffix("_graph")
+    return values
+
+
+def named(key: str, value: str) -> tuple[str, object]:
+    """Return the name, with its unit, and the value of one pair of a batch line."""
+    name = NAMES.get(key) or re.sub(r"[^a-z0-9]+", "_", key.lower()).strip("_")
+    if value.endswith("%"):
+        return f"{name}_pct", _number(value[:-1])
+    if value in ("True", "False"):
+        return name, value == "True"
+    return name, _number(value)
+
+
+def _number(text: str) -> object:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else None
+
+
+def _progress(bar: re.Match[str]) -> dict[str, object]:
+    label = bar["label"].strip()
+    values: dict[str, object] = {
+        "label": re.sub(r"\s*\([^)]*\)$", "", label),
+        "done": int(bar["done"]),
+        "total": int(bar["total"]),
+        "pct": int(bar["pct"]),
+    }
+    for name, text, unit in _ATTRIBUTE.findall(label):
+        values[f"{name}_gb" if unit else name] = _number(text)
+    for name in ("spent", "left"):
+        if bar[name] and "?" not in bar[name]:
+            seconds = 0
+            for part in bar[name].split(":"):
+                seconds = seconds * 60 + int(part or 0)
+            values[f"{name}_s"] = seconds
+    return values
+
+
+def _numbers(message: str) -> dict[str, object]:
+    """Return the `name=value` and `name: value` pairs of a start-up line, units in their names."""
+    if len(message) > 2000:
+        return {}
+    values: dict[str, object] = {}
+    for match in _NUMBER.finditer(message):
+        key = match["key"].rpartition(". ")[2]
+        name = re.sub(r"[^a-z0-9]+", "_", key.lower()).strip("_")
+        name = "elapsed" if name == "time_elapsed" else name
+        values[f"{name}_{match['unit'].lower()}" if match["unit"] else name] = _number(match["value"])
+    return values
+
+
+def _between(before: str, now: str) -> float:
+    """Return the seconds between two stamps, 0 when one of them has no date."""
+    try:
+        return (datetime.fromisoformat(now) - datetime.fromisoformat(before)).total_seconds()
+    except ValueError:
+        return 0.0
