@@ -87,12 +87,13 @@ class Readings:
         slow = self._slow[place] if place < len(self._slow) else {}
         limit = slow.get("power_limit_w")
         processes = slow.get("processes")
+        slowly: dict[str, Any] = {name: slow.get(name) for name in _SLOW if name != "power_limit_w"}
         gpu = replace(
             fact,
             **values,
             throttle=None if bits is None else throttle_words(int(bits)),
             reasons={_WHY.get(name, name): text for name, text in why.items() if name not in ("gpu", "power fields")},
-            **{name: slow.get(name) for name in _SLOW if name != "power_limit_w"},
+            **slowly,
             power_limit_w=fact.power_limit_w if limit is None else limit,
             processes=None if processes is None else tuple((int(pid), mib) for pid, mib in processes),
         )

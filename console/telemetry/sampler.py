@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from console.domain.gpu import GpuSample
@@ -30,7 +30,7 @@ POLLED = ("timestamp", "index", "uuid", "name", "power.draw", "power.limit", "ut
 assert set(POLLED) <= KNOWN
 
 
-async def samples(link: HostLink, *, hz: float = 10.0) -> AsyncIterator[GpuSample]:
+async def samples(link: HostLink, *, hz: float = 10.0) -> AsyncGenerator[GpuSample, None]:
     """Yield samples without end, across lost links; a sample without GPUs says why there are none.
 
     Args:
@@ -64,7 +64,7 @@ async def _until_up(link: HostLink) -> None:
                 return
 
 
-async def _probed(link: HostLink, hz: float) -> AsyncIterator[GpuSample]:
+async def _probed(link: HostLink, hz: float) -> AsyncGenerator[GpuSample, None]:
     readings = Readings()
     async with link.program("console.telemetry.probe", "run", ["--hz", f"{hz:g}"], extra=("pynvml",)) as channel:
         async for line in lines(channel):
@@ -87,7 +87,7 @@ async def lines(channel: Channel) -> AsyncIterator[bytes]:
             yield bytes(line)
 
 
-async def _polled(link: HostLink) -> AsyncIterator[GpuSample]:
+async def _polled(link: HostLink) -> AsyncGenerator[GpuSample, None]:
     """Ask `nvidia-smi` again and again where no program of ours can run."""
     argv = ["nvidia-smi", "--query-gpu=" + ",".join(POLLED), "--format=csv,noheader,nounits"]
     while True:

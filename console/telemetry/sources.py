@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from console.domain.throughput import ThroughputSample
@@ -39,11 +41,7 @@ class EngineSources:
             return ThroughputSample(
                 time.time() + self._offset_s, "", reason=why or "no source answered", received=time.monotonic()
             )
-        sample = self._speeds.step(reading)
-        return ThroughputSample(
-            **{name: getattr(sample, name) for name in sample.__slots__ if name != "received"},
-            received=time.monotonic(),
-        )
+        return replace(self._speeds.step(reading), received=time.monotonic())
 
     async def reading(self) -> Reading | None:
         """Return what the best source says now."""
@@ -78,12 +76,12 @@ class EngineSources:
         self._failed[path] = time.monotonic()
         self._why[path] = reason
 
-    async def _json_reading(self, path: str, parse: object) -> Reading | None:
+    async def _json_reading(self, path: str, parse: Callable[[object, float], Reading | None]) -> Reading | None:
         text = await self._get(path)
         if text is None:
             return None
         try:
-            found: Reading | None = parse(json.loads(text), self._now())  # type: ignore[operator]
+            found = parse(json.loads(text), self._now())
         except ValueError:
             found = None
         if found is None:

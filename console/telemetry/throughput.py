@@ -236,7 +236,12 @@ def _sum(ranks: Mapping[Any, Mapping[str, Any]], name: str) -> float | None:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value and abs(value) != float("inf"):
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and value == value
+        and abs(value) != float("inf")
+    ):
         return float(value)
     return None
 

@@ -136,7 +136,7 @@ def result(phase: Phase, plan: Plan) -> Dict[str, Any]:
     rows = []
     for answer in good:
         stamps = answer.stamps
-        own = [later - earlier for earlier, later in zip(stamps, stamps[1:])]
+        own = [stamps[place] - stamps[place - 1] for place in range(1, len(stamps))]
         gaps.extend(own)
         rows.append(
             [
@@ -166,7 +166,6 @@ def result(phase: Phase, plan: Plan) -> Dict[str, Any]:
         "processor_share": phase.processor_s / max(1e-9, phase.ended - phase.began),
         "told": all(answer.told for answer in good),
         "wrong_length": sum(answer.output_tokens != plan.output_tokens for answer in good),
-        "first_token_s": min((row[0] + row[1] for row in rows), default=None),
     }
 
 

@@ -139,7 +139,9 @@ class Gpu:
     def _power(self) -> Tuple[Optional[float], Optional[float]]:
         nvml, handle = self._nvml, self._handle
         if self._handle is not None and "power fields" not in self._never:
-            fields = self.read("power fields", lambda: self._power_fields(handle))
+            fields: Optional[Tuple[Optional[float], Optional[float]]] = self.read(
+                "power fields", lambda: self._power_fields(handle)
+            )
             self.why.pop("power fields", None)
             if fields is not None and fields[0] is not None:
                 self.why.pop("power_draw_w", None)

@@ -66,7 +66,7 @@ class Smi:
             argv.append("--id=" + ",".join(healthy))
         try:
             self._child = subprocess.Popen(
-                argv + ["-lms", str(self._period_ms)],
+                [*argv, "-lms", str(self._period_ms)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

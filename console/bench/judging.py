@@ -1,0 +1,135 @@
+"""A load's result made a measurement: numbers, and the reasons why it must not be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from console.bench import metrics
+from console.bench.loading import LoadPlan
+from console.bench.power import PowerWindow
+from console.bench.protocol import Flushed
+from console.domain.measurement import Measurement
+from console.domain.profile import LimitsSection
+
+WARM_SHARE = 0.05
+"""Share of prompt tokens from the cache beyond which it was warm: a prompt's first token may be there."""
+
+LAG_MS = 20.0
+BUSY_SHARE = 0.9
+
+
+def measurement(
+    run_id: str,
+    plan: LoadPlan,
+    repeat: int,
+    result: Mapping[str, Any],
+    *,
+    limits: LimitsSection,
+    power: PowerWindow,
+    flushed: Flushed,
+    idle: str,
+    retracted: float | None,
+) -> Measurement:
+    """Return a result as a measurement.
+
+    Args:
+        run_id: The run that was measured.
+        plan: What was asked.
+        repeat: 0 for the first.
+        result: What the load program said.
+        limits: For goodput.
+        power: Of the same window.
+        flushed: What the engine said to the flush.
+        idle: Why the engine was not idle before; empty when it was.
+        retracted: Retractions during the load; `None` when nobody counts them.
+    """
+    requests = metrics.requests_of(result)
+    duration_s = float(result["duration_s"])
+    output = sum(request.output_tokens for request in requests)
+    cached = _sum([request.cached_tokens for request in requests])
+    told_input = _sum([request.input_tokens for request in requests])
+    sure = duration_s > 0 and bool(requests)
+    return Measurement(
+        run_id=run_id,
+        concurrency_limit=plan.concurrency,
+        repeat=repeat,
+        started_at=float(result["began"]),
+        duration_s=duration_s,
+        requests=int(result["requests"]),
+        completed=len(requests),
+        failed=int(result["failed"]),
+        input_tokens=told_input if told_input is not None else plan.input_tokens * len(requests),
+        output_tokens=output,
+        output_throughput_tok_s=output / duration_s if sure else None,
+        request_throughput_req_s=len(requests) / duration_s if sure else None,
+        ttft_ms=metrics.percentiles(request.ttft_s for request in requests),
+        itl_ms=metrics.told_percentiles(result["itl"]),
+        tpot_ms=metrics.percentiles(request.tpot_s for request in requests),
+        e2el_ms=metrics.percentiles(request.e2el_s for request in requests),
+        goodput_req_s=metrics.goodput(requests, limits, duration_s),
+        peak_concurrency=int(result["peak_concurrency"]),
+        power_mean_w=power.mean_w,
+        power_peak_w=power.peak_w,
+        energy_j_per_token=power.energy_j / output if power.energy_j is not None and output else None,
+        cached_tokens=cached,
+        tainted=tuple(_taints(plan, result, flushed, idle, retracted, cached, told_input)),
+        protocol={
+            "flushed": flushed.done,
+            "flush_answer": flushed.answer,
+            "idle_before": not idle,
+            "warmup_requests": plan.warmup,
+            "input_tokens": plan.input_tokens,
+            "output_tokens": plan.output_tokens,
+            "ignore_eos": True,
+            "seed": plan.seed,
+            "api": plan.api,
+            "power_samples": power.samples,
+            "client_lag_p99_ms": _ms(result["lag"].get("p99_s")),
+            "client_processor_share": round(float(result["processor_share"]), 3),
+            "retracted": retracted,
+            "errors": dict(result["errors"]),
+        },
+    )
+
+
+def _taints(
+    plan: LoadPlan,
+    result: Mapping[str, Any],
+    flushed: Flushed,
+    idle: str,
+    retracted: float | None,
+    cached: int | None,
+    told_input: int | None,
+) -> Sequence[str]:
+    found = []
+    if result["failed"]:
+        reason = max(result["errors"], key=result["errors"].get, default="never sent")
+        found.append(f"{result['failed']} of {result['requests']} requests failed: {reason}")
+    if idle:
+        found.append(idle)
+    if not flushed.done:
+        found.append(f"prefix cache not flushed ({flushed.answer})")
+    if cached and told_input and cached / told_input > WARM_SHARE:
+        found.append(f"warm prefix cache: {cached:,} of {told_input:,} prompt tokens came from it")
+    if retracted:
+        found.append(f"{retracted:.0f} retractions or preemptions")
+    if result["wrong_length"]:
+        found.append(f"{result['wrong_length']} answers did not have {plan.output_tokens} tokens")
+    if not result["told"]:
+        found.append("the server told no token counts: events were counted instead")
+    lag = _ms(result["lag"].get("p99_s"))
+    if lag is not None and lag > LAG_MS:
+        found.append(f"the client was late: event loop lag p99 {lag:.0f} ms")
+    if float(result["processor_share"]) > BUSY_SHARE:
+        found.append(f"the client was the limit: it used {100 * float(result['processor_share']):.0f} % of a core")
+    return found
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _ms(value: float | None) -> float | None:
+    return None if value is None else round(1000 * float(value), 2)

@@ -1,0 +1,82 @@
+"""The load program on the host: started, its progress passed on, its result returned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from console.domain.text import clean
+from console.errors import ConsoleError
+from console.remote.link import HostLink
+from console.telemetry.sampler import lines
+
+
+class LoadError(ConsoleError):
+    """The load could not be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """One load at one concurrency."""
+
+    port: int
+    concurrency: int
+    requests: int
+    warmup: int
+    input_tokens: int
+    output_tokens: int
+    seed: int = 0
+    api: str = "generate"
+    """`generate` (SGLang's own) or `completions`."""
+    model: str = ""
+    timeout_s: float = 600.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent on standard input: an API key may be among them."""
+
+    def line(self) -> bytes:
+        """Return the plan as the program reads it."""
+        said = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({**said, "headers": dict(self.headers)}).encode() + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """How far a load is."""
+
+    phase: str
+    """`warmup` or `measure`."""
+    done: int
+    total: int
+    running: int
+    failed: int
+    tok_s: float
+
+
+async def load(link: HostLink, plan: LoadPlan) -> AsyncGenerator[LoadProgress | Mapping[str, Any], None]:
+    """Yield progress, and the result as the last thing; closing the iterator ends the load at once.
+
+    Raises:
+        LoadError: The server cannot be asked, or the program failed.
+    """
+    async with link.program("console.bench.load", "run") as channel:
+        await channel.write(plan.line())
+        async for line in lines(channel):
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            kind = said.pop("kind", "") if isinstance(said, dict) else ""
+            if kind == "progress":
+                yield LoadProgress(**said)
+            elif kind == "result":
+                yield said
+                return
+            elif kind == "fault":
+                raise LoadError(
+                    f"load at concurrency {plan.concurrency} failed", str(clean(str(said.get("reason", ""))))
+                )
+        complaint = channel.complaint().decode("utf-8", "replace").strip().splitlines()
+        last = str(clean(complaint[-1])) if complaint else "it said nothing"
+        raise LoadError(f"{link.host.name}: the load program ended early", last)
