@@ -9,6 +9,7 @@ from typing import Any
 
 from console.domain.source import GrepHit
 from console.domain.text import LINE_LIMIT, SafeText, clean
+from console.errors import RemoteError, UsageError
 from console.remote.client import Reply
 from console.remote.link import HostLink
 
@@ -73,7 +74,8 @@ async def grep(link: HostLink, query: Query, ended: Callable[[Mapping[str, Any]]
         ended: Given the search's last word: `hits`, `files`, `limited`, `complaints`.
 
     Raises:
-        RemoteError: Kind `usage` (pattern not understood), `enoent`, `no_grep`.
+        UsageError: The pattern is not understood.
+        RemoteError: Kind `enoent`, `no_grep`.
     """
     gathering = Gathering(query.context)
     stream = link.stream("grep", query.told())
@@ -85,6 +87,10 @@ async def grep(link: HostLink, query: Query, ended: Callable[[Mapping[str, Any]]
             for line in lines_of(reply):
                 for hit in gathering.take(line):
                     yield hit
+    except RemoteError as error:
+        if error.kind == "usage":
+            raise UsageError(error.title, error.detail) from error
+        raise
     finally:
         await stream.aclose()  # type: ignore[attr-defined]
     for hit in gathering.rest():
@@ -111,7 +117,7 @@ class Gathering:
     def take(self, line: Line) -> Iterator[GrepHit]:
         """Take the next line and yield the hits that are complete by now."""
         if not self.context:
-            yield _hit(line, (), ())
+            yield GrepHit(line.file, line.line, shown(line.raw, line.size), raw=line.raw, size=line.size)
             return
         last = self._before[-1] if self._before else None
         if last is None or last.file != line.file or last.line + 1 != line.line:

@@ -1,0 +1,327 @@
+"""Reading code: `ls`, `cat`, `outline`, `grep`, `diff`, `which`."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import posixpath
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from console.cli.hits import Hits
+from console.cli.output import Output
+from console.domain.source import Document, GrepHit, Place, Symbol, TreeEntry
+from console.domain.text import clean
+from console.errors import ConsoleError, UsageError
+
+if TYPE_CHECKING:
+    from console.operations.desk import Desk
+
+AROUND = 10
+"""Lines shown before and after a line on a terminal."""
+
+CLIP = 1 << 20
+"""Bytes of one hit's line that are printed."""
+
+
+def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
+    """Add the verbs to the command line."""
+    package = argparse.ArgumentParser(add_help=False)
+    package.add_argument(
+        "--package", action="append", metavar="DIR", help="engine package folder, where no interpreter is to be asked"
+    )
+    both = [*parents, package]
+
+    ls = verbs.add_parser("ls", parents=both, help="list a folder of the host, with git letters")
+    ls.add_argument("path", nargs="?", default="", metavar="PATH", help="relative to the engine package")
+    ls.set_defaults(act=list_folder)
+
+    cat = verbs.add_parser("cat", parents=both, help="show a file, some lines, or a whole def or class")
+    cat.add_argument("place", metavar="FILE[:LINE|:FROM-TO|:SYMBOL]")
+    cat.add_argument("--def", dest="whole_def", action="store_true", help="the whole def or class around LINE")
+    cat.set_defaults(act=show_file)
+
+    outline = verbs.add_parser("outline", parents=both, help="classes and defs of a Python file")
+    outline.add_argument("file", metavar="FILE")
+    outline.set_defaults(act=show_outline)
+
+    _add_grep(verbs.add_parser("grep", parents=both, help="search as grep -rnI does, on the host"))
+
+    diff = verbs.add_parser("diff", parents=both, help="work tree against HEAD, of a file or a folder")
+    diff.add_argument("file", nargs="?", default="", metavar="FILE")
+    diff.set_defaults(act=show_diff)
+
+    which = verbs.add_parser("which", parents=both, help="where the launching interpreter imports a package from")
+    which.add_argument("name", nargs="?", default="", metavar="PACKAGE")
+    which.set_defaults(act=show_package)
+
+
+def _add_grep(grep: argparse.ArgumentParser) -> None:
+    grep.add_argument("pattern", metavar="PATTERN", help="a basic regular expression, as grep has it")
+    grep.add_argument("paths", nargs="*", metavar="PATH", help="the engine package when none is named")
+    kinds = grep.add_mutually_exclusive_group()
+    kinds.add_argument("-F", "--fixed", action="store_true", help="PATTERN is plain text")
+    kinds.add_argument("-E", "--extended", action="store_true", help="PATTERN is an extended regular expression")
+    grep.add_argument("-i", "--ignore-case", action="store_true")
+    grep.add_argument("-w", "--word", action="store_true", help="whole words only")
+    grep.add_argument("--include", action="append", default=[], metavar="GLOB", help="search only files named so")
+    grep.add_argument(
+        "--exclude", action="append", default=[], metavar="GLOB", help="leave out files named so, or folders: 'tests/'"
+    )
+    grep.add_argument("-C", "--context", type=int, default=0, metavar="N", help="lines around each hit")
+    grep.add_argument("--limit", type=int, default=0, metavar="N", help="stop after N hits")
+    grep.set_defaults(act=search)
+
+
+async def _find_package(desk: Desk, *paths: str) -> None:
+    """Ask for the engine package when a relative path may mean a file of it."""
+    from console.operations.host import known_package
+
+    if any(not path.startswith(("/", "~")) for path in paths):
+        await known_package(desk)
+
+
+async def list_folder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `ls`."""
+    from console.operations import source
+
+    await _find_package(desk, args.path)
+    entries = await source.tree(desk, args.path)
+    if out.json:
+        out.document(path=source.resolve(desk, args.path or "."), entries=[_entry(entry) for entry in entries])
+        return 0
+    for entry in entries:
+        out.line(_entry_line(entry))
+    return 0
+
+
+def _entry(entry: TreeEntry) -> dict[str, Any]:
+    return {
+        "name": _name(entry.name),
+        "path": _name(entry.path),
+        "kind": entry.kind,
+        "size": entry.size,
+        "mtime": _when(entry.mtime),
+        "target": _name(entry.target) or None,
+        "target_kind": entry.target_kind or None,
+        "git": entry.git or None,
+    }
+
+
+def _entry_line(entry: TreeEntry) -> str:
+    tail = {"dir": "/", "link": f" -> {entry.target}"}.get(entry.kind, "")
+    return f"{entry.git or ' '} {entry.size:>12} {_when(entry.mtime)[:16]} {entry.name}{tail}"
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+async def show_file(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `cat`."""
+    from console.operations import source
+
+    place = source.parse_place(args.place)
+    if args.whole_def and place.first is None:
+        raise UsageError("--def needs a line: cat --def FILE:LINE")
+    await _find_package(desk, place.path)
+    terminal = out.stdout.isatty() and not out.json
+    if place.first is None and not place.symbol and not out.json and not terminal:
+        async for data in source.raw_bytes(desk, place):
+            out.raw(data)
+        return 0
+    around = AROUND if terminal and place.first is not None and place.first == place.last else 0
+    document = await source.open_place(desk, place, around=around, whole=args.whole_def)
+    shown = _chosen(document, place, args.whole_def)
+    if out.json:
+        out.document(**_document(document, shown))
+    elif terminal and (shown is not document or place.first is not None):
+        _numbered(shown, place, out)
+    else:
+        data = source.content(shown)
+        out.raw(data.removesuffix(b"\n") if terminal else data)
+    return 0
+
+
+def _chosen(document: Document, place: Place, whole_def: bool) -> Document:
+    """Return the lines of a document that a place means."""
+    from console.operations import source
+
+    if place.text != place.path and posixpath.basename(document.path) == posixpath.basename(place.text):
+        return document  # a file of just that name
+    if place.symbol:
+        found = _symbol(document, place)
+        return source.part(document, found.first_line, found.last_line)
+    if place.first is None:
+        return document
+    if not document.lines or (document.total_lines or place.first) < place.first:
+        raise ConsoleError(f"{document.path} has no line {place.first}", f"it has {document.total_lines} lines")
+    if whole_def:
+        around = source.enclosing(document, place.first)
+        if around is None:
+            raise ConsoleError(f"{document.path}:{place.first} is in no def or class")
+        return source.part(document, around.first_line, around.last_line)
+    return document
+
+
+def _symbol(document: Document, place: Place) -> Symbol:
+    from console.operations import source
+
+    symbols = source.outline(document)
+    found = source.named(symbols, place.symbol)
+    if not found:
+        close = difflib.get_close_matches(place.symbol, [symbol.qualified for symbol in symbols], 3, 0.5)
+        hint = f"there is {', '.join(close)}" if close else f"tokwatt outline {place.path}"
+        raise ConsoleError(f"{document.path} has no def or class {place.symbol!r}", hint=hint)
+    return found[0]
+
+
+def _document(document: Document, shown: Document) -> dict[str, Any]:
+    return {
+        "file": _name(document.path),
+        "size": document.size,
+        "mtime": _when(document.mtime),
+        "sha256": document.sha256 or None,
+        "git": document.git or None,
+        "binary": document.binary,
+        "crlf": document.crlf,
+        "mixed_ends": document.mixed_ends,
+        "final_newline": document.final_newline,
+        "total_lines": document.total_lines,
+        "first_line": shown.first_line,
+        "complete": shown.complete,
+        "lines": [line.decode("utf-8", "replace") for line in shown.lines],
+    }
+
+
+def _numbered(shown: Document, place: Place, out: Output) -> None:
+    width = len(str(shown.first_line + len(shown.lines)))
+    for number, line in enumerate(shown.lines, shown.first_line):
+        mark = "▸" if number == place.first == place.last else " "
+        out.line(f"{mark}{number:>{width}} │ {clean(line)}")
+
+
+async def show_outline(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `outline`."""
+    from console.operations import source
+
+    await _find_package(desk, args.file)
+    document = await source.open_document(desk, args.file)
+    symbols = source.outline(document)
+    if out.json:
+        out.document(file=_name(document.path), symbols=[_symbol_fields(symbol) for symbol in symbols])
+        return 0
+    for symbol in symbols:
+        out.line(f"{symbol.first_line}-{symbol.last_line}\t{'  ' * symbol.depth}{symbol.kind} {symbol.name}")
+    if not symbols:
+        out.say(f"no classes or defs in {document.path}")
+    return 0
+
+
+def _symbol_fields(symbol: Symbol) -> dict[str, Any]:
+    names = ("name", "kind", "qualified", "first_line", "last_line", "depth")
+    return {name: getattr(symbol, name) for name in names}
+
+
+async def search(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `grep`."""
+    from console.operations import source
+
+    if min(args.context, args.limit) < 0:
+        raise UsageError("grep: -C and --limit take no negative numbers")
+    await _find_package(desk, *(args.paths or [""]))
+    hits = source.grep(
+        desk,
+        args.pattern,
+        args.paths,
+        fixed=args.fixed,
+        extended=args.extended,
+        ignore_case=args.ignore_case,
+        word=args.word,
+        include=args.include,
+        exclude=args.exclude,
+        context=args.context,
+        limit=args.limit,
+        clip=CLIP,
+    )
+    count = 0
+    printed = Hits(out)
+    async for hit in hits:
+        count += 1
+        if out.json:
+            out.record(_hit(hit, args.context))
+        else:
+            printed.take(hit, args.context)
+    printed.end()
+    return 0 if count else 1
+
+
+def _hit(hit: GrepHit, context: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {"file": _name(hit.file), "line": hit.line, "text": _text(hit.raw)}
+    if hit.size > len(hit.raw):
+        fields["text_bytes"] = hit.size
+    if context:
+        fields["before"] = [_text(raw) for raw in hit.raw_before]
+        fields["after"] = [_text(raw) for raw in hit.raw_after]
+    return fields
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _name(path: str) -> str:
+    """Return a path for JSON, which cannot carry the bytes of every file name."""
+    return _text(path.encode("utf-8", "surrogateescape"))
+
+
+async def show_diff(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `diff`."""
+    from console.operations import source
+
+    await _find_package(desk, args.file)
+    data = await source.diff_head_bytes(desk, args.file)
+    if out.json:
+        out.document(path=source.resolve(desk, args.file or "."), against="HEAD", diff=_text(data))
+    elif data:
+        out.raw(data.removesuffix(b"\n") if out.stdout.isatty() else data)
+    else:
+        out.say("no difference from HEAD")
+    return 0
+
+
+async def show_package(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `which`."""
+    from console.operations import host
+
+    package = await (host.named_package(desk, args.name) if args.name else host.engine_package(desk))
+    git = await host.git_state(desk, package.folder)
+    if out.json:
+        state = git and {
+            "top": git.top,
+            "commit": git.commit,
+            "branch": git.branch or None,
+            "dirty": git.dirty,
+            "untracked": git.untracked,
+        }
+        out.document(
+            name=package.name,
+            folder=package.folder,
+            version=package.version,
+            version_from=package.version_from or None,
+            origin=package.origin,
+            interpreter=package.interpreter or None,
+            also=package.also,
+            git=state,
+        )
+        return 0
+    out.line(package.folder)
+    out.say(f"{package.name} {package.version or '(version unknown)'}, {package.origin}")
+    if package.interpreter:
+        out.say(f"as {package.interpreter} resolves it")
+    if git is not None:
+        dirty = f", {len(git.dirty)} files changed" if git.dirty else ", clean"
+        out.say(f"git {git.branch or 'detached'} {git.commit[:12]}{dirty}")
+    for other in package.also:
+        out.say(f"not imported: {other}")
+    return 0
