@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 
@@ -9,7 +10,20 @@ def main() -> None:
     """Run `tokwatt`."""
     from console.cli.main import run
 
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], cockpit))
+
+
+def cockpit(args: argparse.Namespace) -> int:
+    """Open the cockpit for a parsed command line."""
+    from console.ui.app import run_cockpit
+
+    return run_cockpit(
+        hosts=tuple(args.host or ()),
+        profile=args.profile,
+        readonly=args.readonly,
+        accept_key=args.accept_new_host_key,
+        target=getattr(args, "target", None),
+    )
 
 
 if __name__ == "__main__":

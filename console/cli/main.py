@@ -9,7 +9,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from console import __version__
@@ -28,6 +28,10 @@ class Act(Protocol):
 
     async def __call__(self, args: argparse.Namespace, desk: Desk, out: Output) -> int:
         """Run the verb and return its exit code."""
+
+
+Cockpit = Callable[[argparse.Namespace], int]
+"""Opens the cockpit for a parsed command line; `args.target` is set when the demo host was joined."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,15 +67,19 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def run(argv: Sequence[str]) -> int:
-    """Run one command line and return its exit code."""
+def run(argv: Sequence[str], cockpit: Cockpit) -> int:
+    """Run one command line and return its exit code.
+
+    Args:
+        argv: What stands behind `tokwatt`.
+        cockpit: Opens the other front door, for a command line without a verb.
+    """
     out = Output()
     try:
         args = parser().parse_args(argv)
         out.json = bool(args.json)
-        if args.verb is None:
-            return _cockpit(args)
-        return asyncio.run(_verb(args, out))
+        status = asyncio.run(_verb(args, out)) if args.verb is not None else asyncio.run(_demo_first(args, out))
+        return cockpit(args) if args.verb is None or getattr(args, "target", None) is not None else status
     except ConsoleError as error:
         out.say(f"tokwatt: {error.one_line()}")
         return error.exit_code
@@ -82,17 +90,38 @@ def run(argv: Sequence[str]) -> int:
         return 141
 
 
+async def _demo_first(args: argparse.Namespace, out: Output) -> int:
+    """Start or join the demo host when it is named; `args.target` then says where it is."""
+    if _host(args) == "demo":
+        from console.operations.demo import join_demo
+
+        out.say("joining the demo host …")
+        args.target = await join_demo()
+    return 0
+
+
+def _host(args: argparse.Namespace) -> str:
+    """Return the host that is named; a package folder without one is on this machine."""
+    hosts = args.host or []
+    return str(hosts[0]) if hosts else "local" if getattr(args, "package", None) else ""
+
+
 async def _verb(args: argparse.Namespace, out: Output) -> int:
     act: Act = args.act
     if getattr(args, "needs", "host") != "host":
         return await act(args, None, out)  # type: ignore[arg-type]
     from console.operations.opening import open_desk
 
+    host: Any = _host(args)
+    if host == "demo":
+        from console.operations.demo import join_demo
+
+        host = await join_demo()
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     desk = await open_desk(
-        host=(args.host or [""])[0],
+        host=host,
         profile=args.profile,
         readonly=args.readonly,
         accept_key=args.accept_new_host_key,
@@ -104,11 +133,3 @@ async def _verb(args: argparse.Namespace, out: Output) -> int:
     finally:
         with contextlib.suppress(ConsoleError):
             await desk.link.close()
-
-
-def _cockpit(args: argparse.Namespace) -> int:
-    from console.ui.app import run_cockpit
-
-    return run_cockpit(
-        hosts=tuple(args.host or ()), profile=args.profile, readonly=args.readonly, accept_key=args.accept_new_host_key
-    )
