@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from console.domain.run import LogKind, LogRecord
 from console.telemetry.throughput import Reading
 
-NAMES = ("gen_throughput_tok_s", "gen_throughput", "gen throughput (token/s)", "output_tok_s")
-RUNNING = ("running", "running_reqs", "#running-req")
-QUEUED = ("queued", "queue", "queue_reqs", "#queue-req")
-USAGE = ("token_usage", "usage", "kv_usage", "token usage")
+NAMES = ("gen_throughput_tok_s", "gen throughput (token/s)")
+RUNNING = ("running_req", "#running-req")
+QUEUED = ("queue_req", "#queue-req")
+USAGE = ("kv_usage", "token_usage", "full_token_usage", "token usage")
+"""What a record may call a value; the first that is there counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def _total(speeds: Iterable[DecodeSpeed], names: tuple[str, ...]) -> float | Non
 
 def _rank(record: LogRecord) -> str:
     ranks = record.source.get("ranks")
-    found = ranks if isinstance(ranks, dict) else record.source
+    found = ranks if isinstance(ranks, Mapping) else record.source
     for name in ("DP", "dp", "dp_rank"):
         if name in found:
             return str(found[name])

@@ -1,0 +1,216 @@
+"""The journal's file: opened for each entry, whole entries only, brought up to date by its version."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from console.domain.measurement import Measurement
+from console.domain.patch import WriteReceipt
+from console.errors import ConsoleError
+from console.journal.records import RunEntry, WriteEntry, measurement_data, measurement_from
+
+T = TypeVar("T")
+
+MIGRATIONS = (
+    """
+    CREATE TABLE runs (
+        host TEXT NOT NULL, id TEXT NOT NULL, profile TEXT NOT NULL, engine TEXT NOT NULL, started_at REAL NOT NULL,
+        badge TEXT NOT NULL, identity TEXT NOT NULL, PRIMARY KEY (host, id)
+    );
+    CREATE TABLE measurements (
+        number INTEGER PRIMARY KEY, host TEXT NOT NULL, run_id TEXT NOT NULL, concurrency INTEGER NOT NULL,
+        repeat INTEGER NOT NULL, started_at REAL NOT NULL, output_tok_s REAL, badge TEXT NOT NULL, data TEXT NOT NULL
+    );
+    CREATE INDEX measurements_of_run ON measurements (host, run_id);
+    CREATE TABLE telemetry (number INTEGER PRIMARY KEY REFERENCES measurements, rows BLOB NOT NULL);
+    CREATE TABLE writes (
+        number INTEGER PRIMARY KEY, at REAL NOT NULL, host TEXT NOT NULL, operator TEXT NOT NULL,
+        badge TEXT NOT NULL, receipt TEXT NOT NULL
+    );
+    """,
+)
+"""Each brings the file from the version of its place to the next one."""
+
+BUSY_S = 10.0
+
+
+def default_path() -> Path:
+    """Return where the journal lives: `$TOKWATT_DATA`, else the user's data folder."""
+    told = os.environ.get("TOKWATT_DATA")
+    if told:
+        return Path(told) / "journal.sqlite"
+    from platformdirs.unix import Unix
+
+    return Path(Unix("tokwatt", appauthor=False).user_data_path) / "journal.sqlite"
+
+
+class Journal:
+    """Entries of this user, on this machine.
+
+    Args:
+        path: File; the default is `default_path()`.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or default_path()
+
+    async def record_run(self, entry: RunEntry) -> None:
+        """Keep a run, or what is newly known of it."""
+        row = (entry.host, entry.id, entry.profile, entry.engine, entry.started_at, entry.badge, _json(entry.identity))
+        await self._do(lambda db: db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row))
+
+    async def record_measurement(
+        self, host: str, one: Measurement, *, badge: str = "", telemetry: Sequence[Sequence[Any]] = ()
+    ) -> int:
+        """Keep a measurement with the power of its window, and return its number."""
+        data = _json(measurement_data(one))
+        rows = zlib.compress(_json(list(telemetry)).encode())
+
+        def write(db: sqlite3.Connection) -> int:
+            cursor = db.execute(
+                "INSERT INTO measurements (host, run_id, concurrency, repeat, started_at, output_tok_s, badge, data)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    host,
+                    one.run_id,
+                    one.concurrency_limit,
+                    one.repeat,
+                    one.started_at,
+                    one.output_throughput_tok_s,
+                    badge,
+                    data,
+                ),
+            )
+            number = int(cursor.lastrowid or 0)
+            if telemetry:
+                db.execute("INSERT INTO telemetry VALUES (?, ?)", (number, rows))
+            return number
+
+        return await self._do(write)
+
+    async def record_write(self, host: str, receipt: WriteReceipt, *, operator: str = "", badge: str = "") -> None:
+        """Keep what a verified write did."""
+        names = ("name", "verb", "files", "compiled_by", "round_trips", "ms", "notes")
+        data = _json({name: getattr(receipt, name) for name in names})
+        row = (time.time(), host, operator, badge, data)
+        await self._do(
+            lambda db: db.execute("INSERT INTO writes (at, host, operator, badge, receipt) VALUES (?, ?, ?, ?, ?)", row)
+        )
+
+    async def runs(self, *, host: str | None = None, limit: int = 200) -> tuple[RunEntry, ...]:
+        """Return runs with their measurements, the newest first."""
+
+        def read(db: sqlite3.Connection) -> tuple[RunEntry, ...]:
+            where, values = ("WHERE host = ?", (host,)) if host is not None else ("", ())
+            found = db.execute(f"SELECT * FROM runs {where} ORDER BY started_at DESC LIMIT ?", (*values, limit))
+            return tuple(_run(db, row) for row in found.fetchall())
+
+        return await self._do(read)
+
+    async def run(self, name: str) -> RunEntry | None:
+        """Return the newest run of an id, or of `HOST:ID`."""
+        host, _, run_id = name.rpartition(":")
+
+        def read(db: sqlite3.Connection) -> RunEntry | None:
+            query = "SELECT * FROM runs WHERE id = ? AND (? = '' OR host = ?) ORDER BY started_at DESC LIMIT 1"
+            row = db.execute(query, (run_id, host, host)).fetchone()
+            return None if row is None else _run(db, row)
+
+        return await self._do(read)
+
+    async def telemetry(self, number: int) -> list[list[Any]]:
+        """Return the rows kept with a measurement."""
+
+        def read(db: sqlite3.Connection) -> list[list[Any]]:
+            row = db.execute("SELECT rows FROM telemetry WHERE number = ?", (number,)).fetchone()
+            return [] if row is None else list(json.loads(zlib.decompress(row["rows"])))
+
+        return await self._do(read)
+
+    async def writes(self, *, limit: int = 200) -> tuple[WriteEntry, ...]:
+        """Return writes, the newest first."""
+
+        def read(db: sqlite3.Connection) -> tuple[WriteEntry, ...]:
+            found = db.execute("SELECT * FROM writes ORDER BY number DESC LIMIT ?", (limit,)).fetchall()
+            return tuple(
+                WriteEntry(row["at"], row["host"], row["operator"], row["badge"], json.loads(row["receipt"]))
+                for row in found
+            )
+
+        return await self._do(read)
+
+    async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await asyncio.to_thread(self._transaction, work)
+
+    def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            with self._open() as db, db:
+                return work(db)
+        except (sqlite3.Error, OSError) as error:
+            raise ConsoleError(
+                f"{self.path}: the journal cannot be used", str(error), "move the file away to start a new one"
+            ) from error
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(self.path, timeout=BUSY_S)
+        try:
+            db.row_factory = sqlite3.Row
+            db.execute("PRAGMA journal_mode = WAL")
+            self._migrate(db)
+            yield db
+        finally:
+            db.close()
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if version > len(MIGRATIONS):
+            raise sqlite3.DatabaseError(f"written by a newer tokwatt (version {version}, known {len(MIGRATIONS)})")
+        while version < len(MIGRATIONS):
+            # BEGIN IMMEDIATE lets a second console wait here, and find the work done.
+            db.execute("BEGIN IMMEDIATE")
+            with db:
+                found = int(db.execute("PRAGMA user_version").fetchone()[0])
+                if found == version:
+                    for statement in filter(str.strip, MIGRATIONS[version].split(";")):
+                        db.execute(statement)
+                    db.execute(f"PRAGMA user_version = {version + 1}")
+                version = max(found, version + 1)
+
+
+def _run(db: sqlite3.Connection, row: sqlite3.Row) -> RunEntry:
+    found = db.execute(
+        "SELECT data FROM measurements WHERE host = ? AND run_id = ? ORDER BY number", (row["host"], row["id"])
+    )
+    return RunEntry(
+        id=row["id"],
+        host=row["host"],
+        profile=row["profile"],
+        engine=row["engine"],
+        started_at=row["started_at"],
+        badge=row["badge"],
+        identity=json.loads(row["identity"]),
+        measurements=tuple(measurement_from(json.loads(one["data"])) for one in found.fetchall()),
+    )
+
+
+def _json(value: Mapping[str, Any] | list[Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_plain, separators=(",", ":"))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value)

@@ -1,0 +1,59 @@
+"""What stands in the journal, and its way to JSON and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from console.domain.measurement import Measurement, Percentiles
+
+_DISTRIBUTIONS = ("ttft_ms", "itl_ms", "tpot_ms", "e2el_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """One run that something was measured of."""
+
+    id: str
+    host: str
+    profile: str
+    engine: str
+    started_at: float
+    badge: str = ""
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments in force, patch hashes at launch, versions, GPUs."""
+    measurements: tuple[Measurement, ...] = ()
+
+    @property
+    def best_tok_s(self) -> float | None:
+        """The most output tok/s of its untainted measurements."""
+        fit = [one.output_throughput_tok_s for one in self.measurements if not one.tainted]
+        return max((value for value in fit if value is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteEntry:
+    """One write to a host."""
+
+    at: float
+    host: str
+    operator: str
+    badge: str
+    receipt: Mapping[str, Any]
+
+
+def measurement_data(one: Measurement) -> dict[str, Any]:
+    """Return a measurement as plain data."""
+    return dataclasses.asdict(one)
+
+
+def measurement_from(data: Mapping[str, Any]) -> Measurement:
+    """Return a measurement from plain data; fields of a newer version are passed over."""
+    known = {item.name for item in dataclasses.fields(Measurement)}
+    values = {name: value for name, value in data.items() if name in known}
+    for name in _DISTRIBUTIONS:
+        values[name] = Percentiles(**values.get(name, {"count": 0}))
+    values["tainted"] = tuple(values.get("tainted", ()))
+    return Measurement(**values)

@@ -1,0 +1,220 @@
+"""Measuring: the profile's ladder against the running server, each rung journalled with its identity."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from console.bench.sweep import SAMPLES_KEPT, Sweep, Target
+from console.domain.activity import Activity, Outcome
+from console.domain.gpu import GpuReading, GpuSample
+from console.domain.measurement import Measurement, SweepProgress
+from console.domain.profile import BenchSection, LimitsSection
+from console.domain.run import Run, RunPhase
+from console.domain.text import clean
+from console.errors import ConsoleError, RefusedError, UsageError
+from console.operations.desk import Desk
+from console.operations.watch import watch_gpus
+from console.state.store import Mark
+
+if TYPE_CHECKING:
+    from console.journal.book import Journal
+    from console.journal.records import RunEntry
+
+FRESH_S = 2.0
+"""GPU samples younger than this mean that somebody is watching already."""
+
+FIRST_SAMPLE_S = 4.0
+
+
+async def sweep(desk: Desk, *, concurrency: Sequence[int] = (), repeats: int = 0) -> AsyncIterator[SweepProgress]:
+    """Measure a ladder against the ready server; yields the progress, the last one complete.
+
+    Closing the iterator, or cancelling its task, ends the load on the host.
+
+    Args:
+        desk: Its run must be ready.
+        concurrency: Instead of the profile's.
+        repeats: Instead of the profile's, unless 0.
+
+    Raises:
+        RefusedError: No server is ready.
+        UsageError: A concurrency is not a positive number.
+    """
+    bench, limits = _bench(desk, concurrency, repeats)
+    run = await _ready_run(desk)
+    text = f"measure {run.id} at {', '.join(map(str, bench.concurrency))}"
+    number = desk.store.begin(Activity(0, "bench", clean(text), started_at=time.time()))
+    began = time.monotonic()
+    outcome, detail = Outcome.FAILED, "cancelled"
+    try:
+        async with aclosing(_measured(desk, run, bench, limits)) as steps:
+            async for progress in steps:
+                desk.store.update(sweep=progress)
+                yield progress
+        outcome, detail = Outcome.DONE, _told(desk.store.snapshot.sweep)
+    except ConsoleError as error:
+        detail = error.one_line()
+        raise
+    finally:
+        last = desk.store.snapshot.sweep
+        if outcome is not Outcome.DONE and last is not None:
+            desk.store.update(sweep=replace(last, current=None, step="", live_tok_s=None, fraction=None, error=detail))
+        desk.store.amend(number, outcome=outcome, detail=clean(detail), ms=(time.monotonic() - began) * 1000)
+
+
+async def _measured(
+    desk: Desk, run: Run, bench: BenchSection, limits: LimitsSection
+) -> AsyncGenerator[SweepProgress, None]:
+    from console.journal.book import Journal
+    from console.remote.http import http_client
+
+    journal = Journal()
+    offset_s = desk.link.facts.clock_offset_s or 0.0
+    async with (
+        http_client(desk.link, run.port, timeout_s=15.0) as client,
+        _power(desk) as samples,
+    ):
+        await _first_sample(samples)
+        await journal.record_run(_entry(desk, run, await identity_of(desk, run)))
+        ladder = Sweep(desk.link, client, _target(run), bench, limits, offset_s)
+        ladder.power = samples
+        kept = 0
+        async with aclosing(ladder.run()) as steps:
+            async for progress in steps:
+                if len(progress.done) > kept:
+                    one, window = progress.done[kept], ladder.windows[kept]
+                    kept += 1
+                    await _keep(desk, journal, one, window, samples)
+                yield progress
+
+
+async def _keep(
+    desk: Desk, journal: Journal, one: Measurement, window: tuple[float, float], samples: Iterable[GpuSample]
+) -> None:
+    rows = [
+        [round(sample.time, 2), [gpu.power_draw_w for gpu in sample.gpus]]
+        for sample in samples
+        if window[0] <= sample.time <= window[1]
+    ]
+    host = desk.link.host
+    await journal.record_measurement(host.name, one, badge=host.badge, telemetry=rows)
+    tok_s = "—" if one.output_throughput_tok_s is None else f"{one.output_throughput_tok_s:,.0f}"
+    mark = Mark(window[0], "measurement", f"{one.concurrency_limit}: {tok_s} tok/s")
+    desk.store.update(marks=(*desk.store.snapshot.marks, mark))
+
+
+@contextlib.asynccontextmanager
+async def _power(desk: Desk) -> AsyncIterator[deque[GpuSample]]:
+    """Collect the GPU samples of the store, watching the GPUs ourselves when nobody does."""
+    samples: deque[GpuSample] = deque(maxlen=SAMPLES_KEPT)
+
+    async def collect() -> None:
+        last: GpuSample | None = None
+        async for snapshot in desk.store.changes():
+            if snapshot.gpus is not None and snapshot.gpus is not last and snapshot.gpus.gpus:
+                samples.append(snapshot.gpus)
+            last = snapshot.gpus
+
+    seen = desk.store.snapshot.gpus
+    watched = seen is not None and time.monotonic() - seen.received < FRESH_S
+    tasks = [asyncio.create_task(collect())]
+    if not watched:
+        tasks.append(asyncio.create_task(watch_gpus(desk)))
+    try:
+        yield samples
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _first_sample(samples: deque[GpuSample]) -> None:
+    """Give the probe a moment: the identity names the GPUs, and the first window wants its watts."""
+    until = time.monotonic() + FIRST_SAMPLE_S
+    while not samples and time.monotonic() < until:
+        await asyncio.sleep(0.1)
+
+
+def _bench(desk: Desk, concurrency: Sequence[int], repeats: int) -> tuple[BenchSection, LimitsSection]:
+    profile = desk.profile
+    bench = profile.bench if profile is not None else BenchSection()
+    limits = profile.limits if profile is not None else LimitsSection()
+    wanted = tuple(concurrency) or bench.concurrency
+    if not wanted or any(one < 1 for one in wanted) or repeats < 0:
+        raise UsageError(f"concurrency must be positive numbers, not {', '.join(map(str, wanted)) or 'nothing'}")
+    return replace(bench, concurrency=wanted, repeats=repeats or bench.repeats), limits
+
+
+async def _ready_run(desk: Desk) -> Run:
+    run = desk.store.snapshot.run
+    if run is None or run.phase not in (RunPhase.READY, RunPhase.BUSY):
+        from console.operations import server
+
+        run = await server.status(desk)
+    host = desk.link.host.name
+    if run is None:
+        raise RefusedError(f"{host}: no server to measure", hint="start one with: tokwatt serve start")
+    if run.phase not in (RunPhase.READY, RunPhase.BUSY):
+        cause = run.failure.cause if run.failure else ""
+        raise RefusedError(f"{host}: run {run.id} is {run.phase.value}, not ready", cause, "tokwatt serve status")
+    return run
+
+
+def _target(run: Run) -> Target:
+    model = run.resolved.get("served_model_name") or run.resolved.get("model_path") or ""
+    return Target(run.id, run.engine or "sglang", run.port, str(model) if isinstance(model, str) else "")
+
+
+async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
+    """Return under what a run is measured: arguments, patch hashes at launch, versions, GPUs, host."""
+    snapshot = desk.store.snapshot
+    resolved: Mapping[str, Any] = run.resolved
+    if not resolved:
+        from console.operations import server
+
+        with contextlib.suppress(ConsoleError):  # an engine that does not tell is measured all the same
+            resolved = await server.resolved_arguments(desk, run)
+    host, gpus = desk.link.host, snapshot.gpus
+    return {
+        "host": host.name,
+        "hostname": str(desk.link.facts.hostname),
+        "badge": host.badge,
+        "operator": desk.operator,
+        "profile": run.profile,
+        "engine": run.engine,
+        "argv": list(run.argv),
+        "resolved": dict(resolved),
+        "patches_on": list(run.patches_on),
+        "hashes": {one.path: one.sha256 for one in run.hashes},
+        "versions": dict(run.versions),
+        "package": None if snapshot.package is None else snapshot.package.version,
+        "git": None if snapshot.git is None else {"commit": snapshot.git.commit, "dirty": list(snapshot.git.dirty)},
+        "gpus": [] if gpus is None else [_gpu(gpu) for gpu in gpus.gpus],
+    }
+
+
+def _gpu(gpu: GpuReading) -> dict[str, Any]:
+    return {"index": gpu.index, "uuid": gpu.uuid, "name": str(gpu.name), "power_limit_w": gpu.power_limit_w}
+
+
+def _entry(desk: Desk, run: Run, identity: Mapping[str, Any]) -> RunEntry:
+    from console.journal.records import RunEntry
+
+    host = desk.link.host
+    return RunEntry(run.id, host.name, run.profile, run.engine, run.started_at, host.badge, identity)
+
+
+def _told(progress: SweepProgress | None) -> str:
+    parts = [
+        f"{one.concurrency_limit}: {one.output_throughput_tok_s:,.0f} tok/s"
+        for one in (progress.done if progress else ())
+        if one.output_throughput_tok_s is not None
+    ]
+    return " · ".join(parts) or "nothing measured"

@@ -1,0 +1,158 @@
+"""Watching: GPU samples and the engine's speed into the store, with a minute of history."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+
+from console.domain.gpu import GpuSample
+from console.domain.host import Link
+from console.domain.run import Run, RunPhase
+from console.domain.throughput import ThroughputSample
+from console.errors import ConsoleError
+from console.operations.desk import Desk
+from console.telemetry import reports, sampler
+from console.telemetry.decode import LogReadings
+from console.telemetry.joined import joules_per_token
+from console.telemetry.sources import EngineSources
+from console.telemetry.throughput import Speeds
+
+__all__ = ["gpu_samples", "joules_per_token", "parse_gpu_file", "watch_gpus", "watch_throughput"]
+
+HISTORY_S = 60
+PERIOD_S = 1.0
+
+
+def gpu_samples(desk: Desk, *, hz: float = 10.0) -> AsyncIterator[GpuSample]:
+    """Yield GPU samples of the desk's host without end, across lost links."""
+    return sampler.samples(desk.link, hz=hz)
+
+
+def parse_gpu_file(data: bytes, fields: Sequence[str] = ()) -> list[GpuSample]:
+    """Return the samples of a file that somebody sent: CSV, XML, table or error text."""
+    return reports.parse_gpu_file(data, fields)
+
+
+async def watch_gpus(desk: Desk, *, hz: float = 10.0) -> None:
+    """Keep `gpus` and `gpu_history` of the store fresh; never returns."""
+    history: deque[tuple[float, tuple[float | None, ...]]] = deque(maxlen=HISTORY_S)
+    second: list[GpuSample] = []
+    async with aclosing(sampler.samples(desk.link, hz=hz)) as samples:
+        async for sample in samples:
+            if second and int(sample.time) != int(second[0].time):
+                history.append((float(int(second[0].time)), _mean_watts(second)))
+                second = []
+            if sample.gpus:
+                second.append(sample)
+            desk.store.update(gpus=sample, gpu_history=tuple(history))
+
+
+def _mean_watts(samples: Sequence[GpuSample]) -> tuple[float | None, ...]:
+    """Return each GPU's mean over the samples that have its reading."""
+    watts: dict[int, list[float]] = {}
+    for sample in samples:
+        for place, gpu in enumerate(sample.gpus):
+            known = watts.setdefault(place, [])
+            if gpu.power_draw_w is not None and not gpu.lost:
+                known.append(gpu.power_draw_w)
+    return tuple(sum(known) / len(known) if known else None for _, known in sorted(watts.items()))
+
+
+async def watch_throughput(desk: Desk) -> None:
+    """Keep `throughput`, `tok_s_history` and `best_tok_s` of the store fresh; never returns."""
+    history: deque[tuple[float, float | None]] = deque(maxlen=HISTORY_S)
+    while True:
+        await _until_up(desk)
+        port, run_id = _port(desk)
+        async with aclosing(_speeds(desk, port)) as speeds:
+            async for sample in speeds:
+                history.append((sample.time, None if sample.stale else sample.output_tok_s))
+                best = max(filter(None, (desk.store.snapshot.best_tok_s, sample.output_tok_s)), default=None)
+                desk.store.update(throughput=sample, tok_s_history=tuple(history), best_tok_s=best)
+                if (port, run_id) != _port(desk):
+                    desk.store.update(best_tok_s=None)  # the best of a run is no promise of the next
+                    break
+                if desk.link.state.link is not Link.UP:
+                    break
+
+
+async def _speeds(desk: Desk, port: int) -> AsyncGenerator[ThroughputSample, None]:
+    """Yield a sample a second from the best source; the log is read only while nothing else answers."""
+    from console.remote.http import http_client
+
+    offset_s = desk.link.facts.clock_offset_s or 0.0
+    log = _LogSource(desk)
+    async with http_client(desk.link, port, timeout_s=4.0) as client:
+        sources = EngineSources(client, offset_s)
+        try:
+            while True:
+                due = time.monotonic() + PERIOD_S
+                sample = await sources.sample()
+                yield await log.instead_of(sample) if not sample.source else sample
+                await asyncio.sleep(max(0.05, due - time.monotonic()))
+        finally:
+            await log.close()
+
+
+class _LogSource:
+    """Decode lines of the run's log, followed from the first time that nothing else answers."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._readings = LogReadings()
+        self._speeds = Speeds()
+        self._task: asyncio.Task[None] | None = None
+
+    async def instead_of(self, sample: ThroughputSample) -> ThroughputSample:
+        """Return the log's sample, or the given one when the log has none."""
+        run = self._desk.store.snapshot.run
+        if self._task is None and run is not None and run.log and run.phase in (RunPhase.READY, RunPhase.BUSY):
+            self._task = asyncio.create_task(self._follow(run))
+        reading = self._readings.reading(sample.time)
+        if reading is None:
+            return sample
+        found = self._speeds.step(reading)
+        return ThroughputSample(
+            time=found.time,
+            source=found.source,
+            output_tok_s=found.output_tok_s,
+            running=found.running,
+            queued=found.queued,
+            kv_usage=found.kv_usage,
+            idle=found.idle,
+            stale=found.stale,
+            reason=sample.reason,
+            received=time.monotonic(),
+        )
+
+    async def close(self) -> None:
+        """Stop following."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _follow(self, run: Run) -> None:
+        from console.operations import logs
+
+        try:
+            async for records in logs.follow(self._desk, run, tail_lines=0):
+                offset_s = self._desk.link.facts.clock_offset_s or 0.0
+                self._readings.take(records, time.time() + offset_s)
+        except ConsoleError:
+            return  # the pane that shows the log says what is wrong with it
+
+
+def _port(desk: Desk) -> tuple[int, str]:
+    run, profile = desk.store.snapshot.run, desk.profile
+    if run is not None and run.port:
+        return run.port, run.id
+    return (profile.launch.port if profile is not None else 30000), ""
+
+
+async def _until_up(desk: Desk) -> None:
+    async for state in desk.link.changes():
+        if state.link is Link.UP:
+            return

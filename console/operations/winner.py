@@ -1,0 +1,224 @@
+"""Keeping what won: the profile saved with the evidence that made it win."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from console.config.edit import edited, set_values, write_whole
+from console.config.paths import config_home
+from console.config.profiles import load_profile, parse_profile
+from console.domain.activity import Activity, Outcome
+from console.domain.measurement import Measurement
+from console.domain.profile import Profile, Secret
+from console.domain.text import clean
+from console.errors import RefusedError, UsageError
+from console.operations.desk import Desk
+
+if TYPE_CHECKING:
+    from console.journal.records import RunEntry, WriteEntry
+
+
+async def save_winner(desk: Desk, name: str, *, overwrite: bool = False) -> Path:
+    """Save the desk's profile, with what its run measured, under the operator's own profiles.
+
+    An existing file is refused; with `overwrite` its tables are edited, and its comments and the
+    keys that the profile does not have stay.
+
+    Raises:
+        UsageError: The name is no file name.
+        RefusedError: Nothing fit to be kept was measured, or the file is there.
+    """
+    from console.journal.book import Journal
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
+        raise UsageError(f"{name!r} is no name for a profile", "letters, digits and . _ + - only")
+    profile = desk.must_profile()
+    path = config_home() / "profiles" / f"{name.removesuffix('.toml')}.toml"
+    if path.exists() and not overwrite:
+        raise RefusedError(f"{path} is there already", hint="choose another name, or overwrite (comments stay)")
+    journal = Journal()
+    entry = await _measured_run(desk, profile, journal)
+    evidence = _evidence(desk, entry, await journal.writes(limit=1000))
+    number = desk.store.begin(Activity(0, "profile save", clean(f"save {path.name}"), started_at=time.time()))
+    if path.exists():
+        load_profile(path)  # a broken file is told of, not edited
+        set_values(path, {**_changes(plain_profile(profile)), ("winner",): evidence})
+    else:
+        write_whole(path, _new_text(profile, evidence).encode())
+    load_profile(path)
+    desk.store.amend(number, outcome=Outcome.DONE, detail=clean(str(path)))
+    return path
+
+
+async def _measured_run(desk: Desk, profile: Profile, journal: Any) -> RunEntry:
+    """Return the run whose numbers the winner carries."""
+    snapshot = desk.store.snapshot
+    wanted = snapshot.run.id if snapshot.run is not None else (snapshot.sweep.run_id if snapshot.sweep else "")
+    host = desk.link.host.name
+    runs: Sequence[RunEntry] = await journal.runs(host=host)
+    entry = next((run for run in runs if (run.id == wanted if wanted else run.profile == profile.name)), None)
+    if entry is None or entry.best_tok_s is None:
+        what = f"run {wanted}" if wanted else f"profile {profile.name}"
+        raise RefusedError(
+            f"{host}: nothing fit to keep was measured of {what}", hint="measure first: tokwatt bench run"
+        )
+    if entry.profile and entry.profile != profile.name:
+        raise RefusedError(
+            f"run {entry.id} was launched from profile {entry.profile}, not {profile.name}",
+            hint=f"tokwatt --profile {entry.profile} profile save …",
+        )
+    return entry
+
+
+def _evidence(desk: Desk, entry: RunEntry, writes: Sequence[WriteEntry]) -> dict[str, Any]:
+    identity = entry.identity
+    hashes: Mapping[str, str] = identity.get("hashes") or {}
+    found = {
+        "run": entry.id,
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
+        "launched": datetime.fromtimestamp(entry.started_at, UTC).isoformat(timespec="seconds"),
+        "host": entry.host,
+        "badge": entry.badge,
+        "operator": identity.get("operator"),
+        "gpus": _gpu_words(identity.get("gpus") or ()),
+        "package": identity.get("package"),
+        "commit": (identity.get("git") or {}).get("commit"),
+        "versions": identity.get("versions"),
+        "resolved": _toml_plain(identity.get("resolved") or {}),
+        "patch": _patches(desk, identity, hashes, writes),
+        "measured": _measured(entry.measurements),
+    }
+    return {name: value for name, value in found.items() if value not in (None, "", [], {})}
+
+
+def _gpu_words(gpus: Sequence[Mapping[str, Any]]) -> str:
+    """Return `8 × NVIDIA RTX PRO 6000, 600 W each`."""
+    if not gpus:
+        return ""
+    names = sorted({str(gpu.get("name") or "GPU") for gpu in gpus})
+    limits = sorted({gpu["power_limit_w"] for gpu in gpus if gpu.get("power_limit_w") is not None})
+    words = f"{len(gpus)} × {', '.join(names)}"
+    return words + (f", {' / '.join(f'{limit:g}' for limit in limits)} W each" if limits else "")
+
+
+def _patches(
+    desk: Desk, identity: Mapping[str, Any], hashes: Mapping[str, str], writes: Sequence[WriteEntry]
+) -> list[dict[str, Any]]:
+    """Return each patch that was on, with its files' hashes before it and at launch."""
+    by_name = {status.name: status for status in desk.store.snapshot.patches}
+    found = []
+    for name in identity.get("patches_on") or ():
+        files = []
+        for shown in by_name[name].files if name in by_name else ():
+            loaded = next((sha for path, sha in hashes.items() if path == shown or path.endswith("/" + shown)), "")
+            before = _before(name, shown, loaded, writes)
+            files.append({"file": shown, "before_sha256": before, "at_launch_sha256": loaded})
+        found.append({"name": name, "files": [{k: v for k, v in one.items() if v} for one in files]})
+    return found
+
+
+def _before(name: str, shown: str, loaded: str, writes: Sequence[WriteEntry]) -> str:
+    """Return the hash that our own write found, when it led to the bytes that were loaded."""
+    for write in writes:
+        if write.receipt.get("name") != name or write.receipt.get("verb") != "apply":
+            continue
+        for file, before, after, *_ in write.receipt.get("files", ()):
+            if (file == shown or str(file).endswith("/" + shown)) and (not loaded or after == loaded):
+                return str(before)
+    return ""
+
+
+def _measured(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """Return a row a concurrency: means over the untainted repeats, and each repeat's tok/s."""
+    rows = []
+    for concurrency in sorted({one.concurrency_limit for one in measurements}):
+        fit = [one for one in measurements if one.concurrency_limit == concurrency and not one.tainted]
+        speeds = [one.output_throughput_tok_s for one in fit if one.output_throughput_tok_s is not None]
+        if not speeds:
+            continue
+        row = {
+            "concurrency": concurrency,
+            "output_tok_s": round(fmean(speeds), 2),
+            "repeats_tok_s": [round(speed, 2) for speed in speeds],
+            "ttft_p50_ms": _mean([one.ttft_ms.p50_ms for one in fit]),
+            "itl_p50_ms": _mean([one.itl_ms.p50_ms for one in fit]),
+            "power_mean_w": _mean([one.power_mean_w for one in fit]),
+            "energy_j_per_token": _mean([one.energy_j_per_token for one in fit], 4),
+            "goodput_req_s": _mean([one.goodput_req_s for one in fit]),
+            "input_tokens": fit[0].protocol.get("input_tokens"),
+            "output_tokens": fit[0].protocol.get("output_tokens"),
+        }
+        rows.append({name: value for name, value in row.items() if value is not None})
+    return rows
+
+
+def _mean(values: Sequence[float | None], digits: int = 2) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(fmean(known), digits) if known else None
+
+
+def _new_text(profile: Profile, evidence: Mapping[str, Any]) -> str:
+    """Return the profile's own text with the evidence; what it extends is written out."""
+    source = Path(profile.path) if profile.path else None
+    text = source.read_text() if source is not None and source.is_file() else ""
+    if text and "extends" not in text and parse_profile(text, str(source)) == profile:
+        return edited(text, {("winner",): evidence})
+    return edited("", {**_changes(plain_profile(profile)), ("winner",): evidence})
+
+
+def plain_profile(profile: Profile) -> dict[str, Any]:
+    """Return a profile as its TOML tables, defaults left out."""
+    base = Profile(profile.name)
+    tables: dict[str, Any] = {"schema": 1, "title": profile.title}
+    tables["host"] = _differing(profile.host, base.host)
+    tables["engine"] = {"kind": profile.engine.kind, **_differing(profile.engine, base.engine)}
+    launch: dict[str, Any] = {"port": profile.launch.port, "workdir": profile.launch.workdir}
+    launch["args"] = _toml_plain(profile.launch.args)
+    launch["env"] = {
+        name: {"from": value.source} if isinstance(value, Secret) else value
+        for name, value in profile.launch.env.items()
+    }
+    tables["launch"] = {name: value for name, value in launch.items() if value not in ("", {})}
+    tables["patches"] = {"on": list(profile.patches_on)}
+    tables["bench"] = _differing(profile.bench, base.bench)
+    tables["limits"] = _differing(profile.limits, base.limits)
+    target = {"output_tok_s": profile.target.output_tok_s, "from": profile.target.origin}
+    tables["target"] = {name: value for name, value in target.items() if value not in (None, "")}
+    return {name: value for name, value in tables.items() if value not in ({}, "", None)}
+
+
+def _differing(section: Any, base: Any) -> dict[str, Any]:
+    values = {
+        name: getattr(section, name) for name in section.__slots__ if getattr(section, name) != getattr(base, name)
+    }
+    return {name: _toml_plain(value) for name, value in values.items() if value is not None}
+
+
+def _changes(tables: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    """Return a change for each key, so that an existing file keeps its comments between them."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, value in tables.items():
+        if not isinstance(value, Mapping):
+            found[(name,)] = value
+            continue
+        for key, inner in value.items():
+            if name == "launch" and key in ("args", "env"):
+                found.update({(name, key, one): argument for one, argument in inner.items()})
+            else:
+                found[(name, key)] = inner
+    return found
+
+
+def _toml_plain(value: Any) -> Any:
+    """Return a value as TOML can hold it: no null, no tuple."""
+    if isinstance(value, Mapping):
+        return {str(key): _toml_plain(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, (list, tuple)):
+        return [_toml_plain(inner) for inner in value if inner is not None]
+    return value if isinstance(value, (str, int, float, bool)) else str(value)
