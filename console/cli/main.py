@@ -19,7 +19,7 @@ from console.errors import ConsoleError, UsageError
 if TYPE_CHECKING:
     from console.operations.desk import Desk
 
-VERB_MODULES: tuple[str, ...] = ("source",)
+VERB_MODULES: tuple[str, ...] = ("source", "patch")
 """Modules of `cli/verbs`, in the order of the help."""
 
 
@@ -108,7 +108,8 @@ def _host(args: argparse.Namespace) -> str:
 
 async def _verb(args: argparse.Namespace, out: Output) -> int:
     act: Act = args.act
-    if getattr(args, "needs", "host") != "host":
+    needs = getattr(args, "needs", "host")
+    if (needs(args) if callable(needs) else needs) != "host":
         return await act(args, None, out)  # type: ignore[arg-type]
     from console.operations.opening import open_desk
 

@@ -175,7 +175,8 @@ class DiffReader:
         if (have_old, have_new) != (want_old, want_new) or extra:
             have = "goes on after" if extra else f"has {have_old} and {have_new}"
             raise self._fault(
-                start, f"hunk at line {start + 1}: header and body disagree: {want_old} old and {want_new} new lines, body {have}"
+                start,
+                f"hunk at line {start + 1}: header and body disagree: {want_old} old and {want_new} new lines, body {have}",
             )
         if all(tag == " " for tag, _ in ops):
             raise self._fault(start, f"hunk at line {start + 1} changes nothing")

@@ -90,7 +90,9 @@ class HunkReader:
             side = _trimmed(old, fuzz)
             finds = self._all(side, hunk.verbatim) if side is not None else []
             if side is not None and len(finds) == 1:
-                _, why = nearest([line.rstrip(b"\r\n") for line in self._raw], [line.rstrip(b"\n") for line in old.lines])
+                _, why = nearest(
+                    [line.rstrip(b"\r\n") for line in self._raw], [line.rstrip(b"\n") for line in old.lines]
+                )
                 piece = self._piece(PieceState.FUZZ, _Match(finds[0], side), hunk)
                 return Piece(piece.state, f"{piece.note} only with fuzz {fuzz}: {why}", piece.to_on, (), piece.offset)
         for fuzz in range(1, FUZZ_LIMIT + 1):

@@ -48,4 +48,6 @@ def place_new(path: str, package: str, folders: Collection[str]) -> str | None:
 def skipped(path: str, skip: Collection[str]) -> bool:
     """Whether a patch's `skip` names this path, with or without the `a/` of git."""
     bare = path.partition("/")[2] if path.startswith(("a/", "b/")) else path
-    return any(name == item.rstrip("/") or name.startswith(item.rstrip("/") + "/") for item in skip for name in (path, bare))
+    return any(
+        name == item.rstrip("/") or name.startswith(item.rstrip("/") + "/") for item in skip for name in (path, bare)
+    )

@@ -80,7 +80,9 @@ def wanted_paths(patch: Patch, package: str) -> tuple[str, ...]:
         asked = [edit.file for edit in patch.edits] + [section.path for section in _sections(patch)]
     except FormatError:
         return ()
-    found = [name for path in asked if not mapping.skipped(path, patch.skip) for name in mapping.candidates(path, package)]
+    found = [
+        name for path in asked if not mapping.skipped(path, patch.skip) for name in mapping.candidates(path, package)
+    ]
     return tuple(dict.fromkeys(found))
 
 
@@ -180,9 +182,7 @@ def _section_stand(
     return _stand(asked, shown, data, lambda now, sure: HunkReader(now, sure).examine(section.hunks), ours)
 
 
-def _stand(
-    asked: str, shown: str, data: bytes, examine: Callable[[bytes, bool], list[Piece]], ours: bool
-) -> FileStand:
+def _stand(asked: str, shown: str, data: bytes, examine: Callable[[bytes, bool], list[Piece]], ours: bool) -> FileStand:
     pieces = tuple(examine(data, ours))
     on = replaced(data, tuple(span for piece in pieces for span in piece.to_on))
     off = replaced(data, tuple(span for piece in pieces for span in piece.to_off))

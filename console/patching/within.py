@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import warnings
 
 
+@functools.lru_cache(maxsize=32)
 def ranges(data: bytes, name: str) -> list[tuple[int, int]]:
     """Return the byte ranges of every def or class with this name (`Class.method` or `method`).
 

@@ -56,7 +56,9 @@ def faults(python: str, files: Sequence[Tuple[str, Optional[bytes], Optional[byt
     Returns:
         `by`, `why` and `errors`: [path, line, message] of files that compiled before and would not now.
     """
-    python_files = [(path, before, after) for path, before, after in files if path.endswith(".py") and after is not None]
+    python_files = [
+        (path, before, after) for path, before, after in files if path.endswith(".py") and after is not None
+    ]
     by, said, why = check(python, [(path, after or b"") for path, _, after in python_files])
     errors = []
     for index, fault in enumerate(said):

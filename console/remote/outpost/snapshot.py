@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 from typing import Any, Dict, List, Optional
 
@@ -14,6 +15,7 @@ from .keep import Keep, digest, history, ours, pending
 FILE_LIMIT = 32 * 1024 * 1024
 FOUND_LIMIT = 20
 GIT_SECONDS = 10
+GPU_SECONDS = 15
 
 
 def snapshot(call: Call) -> Result:
@@ -22,7 +24,8 @@ def snapshot(call: Call) -> Result:
     Args (in the call): `root` the package folder, `paths` relative to it, `hashes` absolute paths
     to hash only, `contents` names of journalled patches whose kept contents are wanted too (`*last`
     for the newest entry), `names` file names to look for in the tree, `recover` whether transactions
-    that were cut short may be closed, `operator` who does it.
+    that were cut short may be closed, `operator` who does it, `capability` whether to ask the driver
+    for the GPUs' compute capability.
 
     The body holds the contents one after another, as `files` and `kept` tell by `size`.
     """
@@ -45,6 +48,7 @@ def snapshot(call: Call) -> Result:
     result["kept"] = _kept(keep, chosen, bodies)
     result["hashes"] = {path: _hash(path) for path in call.args.get("hashes") or []}
     result["head"] = _head(keep.root, [path for path in paths if result["files"][path]])
+    result["capability"] = _capability() if call.args.get("capability") else None
     result["found"] = _find(keep.root, [str(name) for name in call.args.get("names") or []])
     return result, b"".join(bodies)
 
@@ -147,6 +151,18 @@ def _head(root: str, paths: List[str]) -> Dict[str, str]:
 
 def _git_env() -> Dict[str, str]:
     return {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+
+
+def _capability() -> Optional[str]:
+    """Return the compute capability of all GPUs, when they have one in common."""
+    argv = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=GPU_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = {line.strip() for line in done.stdout.decode("ascii", "replace").splitlines()}
+    found = {line for line in lines if re.match(r"^\d+\.\d+$", line)}
+    return found.pop() if done.returncode == 0 and len(found) == 1 else None
 
 
 def _find(root: str, names: List[str]) -> Dict[str, List[str]]:

@@ -72,7 +72,8 @@ def _transaction(call: Call) -> Result:
         compiled = compiling.faults(call.text("python", ""), [(t.asked, t.present, t.data) for t in targets])
         if compiled["errors"]:
             path, line, message = compiled["errors"][0]
-            raise Fault("syntax", "would not compile: line %d: %s" % (line, message), path=path, line=line)
+            detail = "line %d: %s, says %s" % (line, message, compiled["by"])
+            raise Fault("syntax", "would not compile", path=path, line=line, detail=detail)
         if not locked:
             placing.refuse_unwritable(os.path.join(keep.base, FOLDER))
             keep.create()

@@ -1,0 +1,324 @@
+"""Patches: `patch list | show | check | apply | revert | undo | capture`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from console.cli.output import Output
+from console.domain.patch import DiskState, Patch, PatchStatus, ProcessState, WriteReceipt
+from console.errors import ConsoleError
+
+if TYPE_CHECKING:
+    from console.operations.desk import Desk
+
+SIGNS = {
+    DiskState.ON: "●",
+    DiskState.OFF: "○",
+    DiskState.DRIFTED: "◌",
+    DiskState.CONFLICT: "✗",
+    DiskState.ALREADY_UPSTREAM: "▲",
+    DiskState.NOT_APPLICABLE: "·",
+    DiskState.INVALID: "!",
+    DiskState.UNKNOWN: "?",
+}
+"""Beside the word, never instead of it."""
+
+
+def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
+    """Add the verbs to the command line."""
+    package = argparse.ArgumentParser(add_help=False)
+    package.add_argument(
+        "--package", action="append", metavar="DIR", help="engine package folder, where no interpreter is to be asked"
+    )
+    patch = verbs.add_parser("patch", help="patches of the engine: state, apply, revert, capture")
+    actions = patch.add_subparsers(dest="action", metavar="ACTION", required=True)
+    both = [*parents, package]
+
+    listing = actions.add_parser("list", parents=parents, help="every patch that a name can reach; no host is asked")
+    listing.set_defaults(act=list_patches, needs="nothing")
+
+    show = actions.add_parser("show", parents=both, help="one patch: what for, what it needs, what it would change")
+    show.add_argument("name", metavar="NAME-or-FILE")
+    show.set_defaults(act=show_patch, needs=_needs_of_show)
+
+    check = actions.add_parser("check", parents=both, help="state on disk and in the process; exit 0 whatever it is")
+    check.add_argument("names", nargs="*", metavar="NAME-or-FILE", help="all known patches when none is named")
+    check.set_defaults(act=check_patches)
+
+    for name, act, words in (
+        ("apply", apply_patches, "switch patches on, verified: all files of one or none"),
+        ("revert", revert_patches, "switch patches off: exactly our edits"),
+    ):
+        verb = actions.add_parser(name, parents=both, help=words)
+        verb.add_argument("names", nargs="+", metavar="NAME-or-FILE")
+        verb.add_argument("--force", action="store_true", help="also where only some of its edits are on")
+        verb.set_defaults(act=act)
+        if name == "apply":
+            verb.add_argument("--accept-fuzz", action="store_true", help="take hunks whose context differs")
+
+    undo = actions.add_parser("undo", parents=both, help="take back the last change written to the package")
+    undo.set_defaults(act=undo_last)
+
+    capture = actions.add_parser("capture", parents=both, help="make a patch out of uncommitted changes or a diff file")
+    capture.add_argument("name", metavar="NAME")
+    capture.add_argument("files", nargs="*", metavar="FILE", help="files of the package, or local .diff files")
+    capture.set_defaults(act=capture_patch)
+
+
+def _needs_of_show(args: argparse.Namespace) -> str:
+    return "host" if args.host or args.profile or args.package else "nothing"
+
+
+async def list_patches(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Print the known patches as their files tell them."""
+    from console.operations import patches
+
+    known = patches.known_patches(desk)
+    if out.json:
+        out.document(patches=[_described(patch) for patch in known])
+        return 0
+    width = max((len(patch.name) for patch in known), default=0)
+    for patch in known:
+        out.line(f"{patch.name:<{width}}  {patch.fault or patch.title}")
+    if not known:
+        out.say("no patches: put them into ./profiles/patches or ~/.config/tokwatt/patches")
+    return 0
+
+
+async def show_patch(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Print one patch; with a host also its state and live diff there."""
+    from console.operations import patches
+
+    patch = patches.load_patch(desk, args.name)
+    status = (await patches.statuses(desk, [args.name]))[0] if desk is not None else None
+    if out.json:
+        out.document(patch={**_described(patch), **(_row(status, "") if status else {})}, edits=_edits(patch))
+        return 0
+    out.line(f"{patch.name}: {patch.title}" if patch.title else patch.name)
+    for line in patch.why.strip().splitlines():
+        out.line(f"  {line}")
+    applies, requires = patch.applies_to, patch.requires
+    facts = {
+        "file": patch.path,
+        "engine": " ".join(part for part in (applies.engine, applies.version) if part),
+        "upstream from": applies.upstream_from,
+        "compute capability": ", ".join(applies.compute_capability),
+        "needs": ", ".join(f"--{name} {value}" for name, value in requires.args.items()),
+        "must be without": ", ".join(f"--{name}" for name in requires.absent),
+        "proven by": f"log line {patch.evidence_log!r}" if patch.evidence_log else "",
+    }
+    for name, value in facts.items():
+        if value:
+            out.line(f"  {name:<18} {value}")
+    if status is not None:
+        out.line(f"  {'state':<18} {status.disk} · {status.reason}")
+        for diff_line in status.diff:
+            out.line(diff_line)
+        return 0
+    for row in (patch.diff or "").splitlines():
+        out.line(row)
+    for edit in patch.edits:
+        out.line(f"--- {edit.file}" + (f"  in {edit.within}" if edit.within else ""))
+        for text, sign in ((edit.find, "-"), (edit.replace, "+")):
+            for line in text.split("\n"):
+                out.line(sign + line)
+    return 0
+
+
+async def check_patches(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Print the state of patches, for each package when several are named."""
+    from console.operations import patches
+
+    rows: list[tuple[PatchStatus, str]] = []
+    folders = desk.package_dirs or ("",)
+    for folder in folders:
+        _turn_to(desk, folder)
+        if not folder:
+            await _look_at_server(desk)
+        rows += [(status, folder) for status in await patches.statuses(desk, args.names)]
+    if out.json:
+        out.document(patches=[_row(status, folder) for status, folder in rows])
+        return 0
+    width = max((len(status.name) for status, _ in rows), default=0)
+    for status, folder in rows:
+        where = f"{folder} ({status.version or 'version unknown'})  " if len(folders) > 1 else ""
+        process = f" · {_word(status.loaded)}" if status.loaded not in _SILENT else ""
+        out.line(f"{SIGNS[status.disk]} {status.disk:<16} {status.name:<{width}}  {where}{status.reason}{process}")
+        if status.process_reason and status.loaded not in _SILENT:
+            out.line(f"  {'':<16} {'':<{width}}  {status.process_reason}")
+    return 0
+
+
+_SILENT = (ProcessState.UNKNOWN, ProcessState.NO_SERVER)
+
+
+async def apply_patches(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Switch patches on, one after another; the first refusal ends it."""
+    from console.operations import patches
+
+    receipts = []
+    for folder, name in _each(args, desk):
+        _turn_to(desk, folder)
+        try:
+            receipts.append(await patches.apply(desk, name, force=args.force, accept_fuzz=args.accept_fuzz))
+        except ConsoleError as error:
+            await _explain(desk, name, out)
+            raise _after(error, receipts, out) from None
+        _narrate(desk, receipts[-1], out)
+    if out.json:
+        out.document(writes=[_written(receipt) for receipt in receipts])
+    return 0
+
+
+async def revert_patches(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Switch patches off, one after another; the first refusal ends it."""
+    from console.operations import patches
+
+    receipts = []
+    for folder, name in _each(args, desk):
+        _turn_to(desk, folder)
+        try:
+            receipts.append(await patches.revert(desk, name, force=args.force))
+        except ConsoleError as error:
+            raise _after(error, receipts, out) from None
+        _narrate(desk, receipts[-1], out)
+    if out.json:
+        out.document(writes=[_written(receipt) for receipt in receipts])
+    return 0
+
+
+async def undo_last(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Take the last change back."""
+    from console.operations import patches
+
+    receipt = await patches.undo(desk)
+    _narrate(desk, receipt, out)
+    if out.json:
+        out.document(writes=[_written(receipt)])
+    return 0
+
+
+async def capture_patch(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Make a patch of the operator's own."""
+    from console.operations import patches
+
+    path = await patches.capture(desk, args.name, args.files)
+    out.say(f"captured into {path}; its diff is beside it")
+    if out.json:
+        out.document(patch={"name": args.name, "path": str(path)})
+    else:
+        out.line(str(path))
+    return 0
+
+
+def _each(args: argparse.Namespace, desk: Desk) -> list[tuple[str, str]]:
+    return [(folder, name) for folder in desk.package_dirs or ("",) for name in args.names]
+
+
+def _turn_to(desk: Desk, folder: str) -> None:
+    """Work on another of the packages that were named."""
+    if folder and (desk.package is None or desk.package.folder != folder):
+        desk.package_dirs = (folder,)
+        desk.package = None
+
+
+async def _look_at_server(desk: Desk) -> None:
+    """Find out what runs, for the column of the process; a host without any is no error."""
+    from console.operations import server
+
+    with contextlib.suppress(ConsoleError):
+        await server.status(desk)
+
+
+async def _explain(desk: Desk, name: str, out: Output) -> None:
+    """Show the diff of a refused write, so that --force or --accept-fuzz is no blind answer."""
+    for status in desk.store.snapshot.patches:
+        if status.name == name and (status.needs_fuzz or status.disk is DiskState.DRIFTED):
+            for line in status.diff:
+                out.say(line)
+
+
+def _after(error: ConsoleError, receipts: list[WriteReceipt], out: Output) -> ConsoleError:
+    """Print what was done before a refusal, and return the refusal."""
+    if out.json and receipts:
+        out.document(writes=[_written(receipt) for receipt in receipts])
+    return error
+
+
+def _narrate(desk: Desk, receipt: WriteReceipt, out: Output) -> None:
+    from console.operations import patches
+
+    out.say(f"{receipt.verb} {receipt.name}: {patches.told(receipt)} · tokwatt patch undo takes it back")
+    for note in receipt.notes:
+        out.say(f"  {note}")
+    if not out.json:
+        for file, before, after, added, removed in receipt.files:
+            out.line(f"{file}  +{added} −{removed}  {before[:12] or 'new'} → {after[:12] or 'removed'}")
+
+
+def _row(status: PatchStatus, folder: str) -> dict[str, Any]:
+    return {
+        "name": status.name,
+        "title": status.title,
+        "state": status.disk.value,
+        "loaded": status.loaded.value,
+        "reason": status.reason,
+        "evidence": status.process_reason,
+        "files": list(status.files),
+        "package": folder or None,
+        "version": status.version,
+        "needs_fuzz": status.needs_fuzz,
+        "ours": status.ours,
+        "asks": list(status.asks),
+        "diff": list(status.diff),
+    }
+
+
+def _described(patch: Patch) -> dict[str, Any]:
+    return {
+        "name": patch.name,
+        "title": patch.title,
+        "why": patch.why,
+        "path": patch.path,
+        "engine": patch.applies_to.engine,
+        "versions": patch.applies_to.version,
+        "upstream_from": patch.applies_to.upstream_from,
+        "compute_capability": list(patch.applies_to.compute_capability),
+        "requires": {"args": dict(patch.requires.args), "absent": list(patch.requires.absent)},
+        "evidence_log": patch.evidence_log,
+        "fault": patch.fault,
+    }
+
+
+def _edits(patch: Patch) -> list[dict[str, Any]]:
+    return [
+        {"file": edit.file, "within": edit.within, "find": edit.find, "replace": edit.replace, "count": edit.count}
+        for edit in patch.edits
+    ]
+
+
+def _written(receipt: WriteReceipt) -> dict[str, Any]:
+    return {
+        "name": receipt.name,
+        "verb": receipt.verb,
+        "files": [
+            {
+                "file": file,
+                "sha256_before": before,
+                "sha256_after": after,
+                "lines_added": added,
+                "lines_removed": removed,
+            }
+            for file, before, after, added, removed in receipt.files
+        ],
+        "compiled_by": receipt.compiled_by,
+        "round_trips": receipt.round_trips,
+        "duration_ms": round(receipt.ms, 1),
+        "notes": list(receipt.notes),
+    }
+
+
+def _word(state: ProcessState) -> str:
+    return state.value.replace("_", " ")

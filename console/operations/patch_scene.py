@@ -1,0 +1,229 @@
+"""All that is known of the patches on one host at one moment: read in one round trip, judged here."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from console.domain.diff import unified
+from console.domain.host import Package
+from console.domain.patch import DiskState, FileChange, Patch, PatchStatus, ProcessState
+from console.domain.text import SafeText
+from console.operations import host
+from console.operations.desk import Desk
+from console.patching import overlaps, process
+from console.patching.plan import PatchPlan, bare_names, plan, sha256, wanted_paths
+from console.patching.versions import Facts
+from console.remote.link import HostLink
+
+_capabilities: WeakKeyDictionary[HostLink, str] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Files, journal and facts; plans of every patch that was asked about."""
+
+    package: Package
+    facts: Facts
+    files: Mapping[str, bytes | None]
+    told: Mapping[str, Any]
+    """The snapshot as the host answered it."""
+    kept: Mapping[str, bytes]
+    """Contents that the host keeps, by hash, as far as they were asked for."""
+    plans: tuple[PatchPlan, ...] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Why a file could not be written, as far as the host knows before trying."""
+
+    def planned(self, patch: Patch, files: Mapping[str, bytes | None]) -> PatchPlan:
+        """Plan one patch on some contents with the facts of this host."""
+        return plan(patch, files, self.facts, ours=patch.name in self.ours, found=self.told.get("found"))
+
+    @property
+    def ours(self) -> Mapping[str, Any]:
+        """Journal entries of the patches in force that we wrote, by name."""
+        ours: Mapping[str, Any] = self.told.get("ours") or {}
+        return ours
+
+    def plan_of(self, name: str) -> PatchPlan:
+        """Return the plan of a patch that was asked about."""
+        return next(item for item in self.plans if item.patch.name == name)
+
+    def others(self, name: str) -> tuple[PatchPlan, ...]:
+        """Return the plans of all other patches."""
+        return tuple(item for item in self.plans if item.patch.name != name)
+
+    def after(self, changes: Sequence[FileChange], name: str, on: bool) -> Scene:
+        """Return the scene as it is once the changes are written."""
+        entry = {"name": name, "files": [{"path": c.path, "after": c.after_sha256 or None} for c in changes]}
+        ours = {key: value for key, value in self.ours.items() if key != name}
+        if on:
+            ours[name] = entry
+        files = overlaps.with_changes(self.files, changes)
+        return judged(replace(self, files=files, told={**self.told, "ours": ours}), [p.patch for p in self.plans])
+
+    def foreign(self, files: Sequence[str]) -> tuple[str, ...]:
+        """Return which of the files hold uncommitted changes that are not of our patches."""
+        head: Mapping[str, str] = self.told.get("head") or {}
+        clean: Mapping[str, bytes | None] = self.files
+        for item in self.plans:
+            if item.state is DiskState.ON and item.patch.name in self.ours and set(item.files) & set(files):
+                clean = overlaps.with_changes(clean, self.planned(item.patch, clean).changes(on=False))
+        return tuple(
+            file
+            for file in files
+            if file in head and (data := clean.get(file)) is not None and _blob(data, len(head[file])) != head[file]
+        )
+
+
+async def read_scene(desk: Desk, patches: Sequence[Patch], contents: Sequence[str] = ()) -> Scene:
+    """Read every file of the patches, the host's patch journal and git's blobs: one round trip.
+
+    Args:
+        desk: Whose host and package.
+        patches: All patches to be planned.
+        contents: Names of patches whose kept originals are wanted, or `*last`.
+    """
+    package = await host.engine_package(desk)
+    paths = dict.fromkeys(path for patch in patches for path in wanted_paths(patch, package.name))
+    capability = _known_capability(desk)
+    ask_gpu = capability is None and any(patch.applies_to.compute_capability for patch in patches)
+    reply = await desk.link.call(
+        "snapshot",
+        {
+            "root": package.folder,
+            "paths": list(paths),
+            "contents": list(contents),
+            "names": list(dict.fromkeys(name for patch in patches for name in bare_names(patch))),
+            "recover": not desk.readonly,
+            "operator": desk.operator,
+            "capability": ask_gpu,
+        },
+        deadline_s=60,
+    )
+    if ask_gpu:
+        capability = _capabilities[desk.link] = str(reply.result.get("capability") or "")
+    _tell(desk, reply.result)
+    files, refusals, at = _contents(reply.result["files"], reply.body)
+    kept = {}
+    for item in reply.result["kept"]:
+        kept[str(item["sha256"])] = reply.body[at : at + int(item["size"])]
+        at += int(item["size"])
+    facts = Facts(package.name, package.version, capability or None)
+    scene = Scene(package, facts, files, dict(reply.result), kept, (), refusals)
+    return judged(scene, patches)
+
+
+def judged(scene: Scene, patches: Sequence[Patch]) -> Scene:
+    """Return the scene with every patch planned, and those in each other's way told."""
+    plans = tuple(scene.planned(patch, scene.files) for patch in patches)
+    told = tuple(
+        overlaps.explained(item, [other for other in plans if other is not item], scene.files, scene.planned)
+        for item in plans
+    )
+    return replace(scene, plans=told)
+
+
+def status_of(desk: Desk, scene: Scene, item: PatchPlan) -> PatchStatus:
+    """Return both columns of one patch with their evidence, and the diff of what `space` would do."""
+    run = desk.store.snapshot.run
+    profile = desk.profile
+    now = [_file_now(scene, file) for file in item.files]
+    loaded, evidence = process.judge(item.patch, item.state, now, run, profile.launch.args if profile else {})
+    refusals = [scene.refusals[file] for file in item.files if scene.refusals.get(file)]
+    reason = "; ".join([item.reason, *dict.fromkeys(refusals)]).strip("; ")
+    entry = scene.ours.get(item.patch.name)
+    return PatchStatus(
+        name=item.patch.name,
+        title=item.patch.title or item.patch.name,
+        disk=item.state,
+        loaded=ProcessState.UNKNOWN if item.state is DiskState.INVALID else loaded,
+        reason=reason,
+        process_reason=evidence,
+        files=item.files,
+        diff=preview(item),
+        version=scene.package.version,
+        needs_fuzz=item.needs_fuzz,
+        ours=entry is not None and item.state in (DiskState.ON, DiskState.DRIFTED),
+        seen=tuple((file, sha256(scene.files.get(file))) for file in item.files),
+        asks=_asks(scene, item),
+    )
+
+
+def preview(item: PatchPlan) -> tuple[SafeText, ...]:
+    """Return the unified diff of what switching the patch would write now."""
+    lines: list[SafeText] = []
+    for change in item.changes(on=item.state is not DiskState.ON):
+        lines += unified(change.before, change.after, change.shown)
+    return tuple(lines)
+
+
+def unknown(patch: Patch, reason: str) -> PatchStatus:
+    """Return the status of a patch whose host cannot be asked."""
+    disk = DiskState.INVALID if patch.fault else DiskState.UNKNOWN
+    return PatchStatus(patch.name, patch.title or patch.name, disk, reason=patch.fault or reason)
+
+
+def _asks(scene: Scene, item: PatchPlan) -> tuple[str, ...]:
+    asks = []
+    if item.state is DiskState.DRIFTED:
+        asks.append(f"drifted: {item.reason}")
+    if item.needs_fuzz:
+        asks.append(f"fuzz: {item.reason}")
+    if item.state in (DiskState.ON, DiskState.OFF, DiskState.DRIFTED):
+        asks += [f"{file} holds uncommitted changes that are not ours" for file in scene.foreign(item.files)]
+    return tuple(asks)
+
+
+def _file_now(scene: Scene, file: str) -> process.FileNow:
+    fact = (scene.told["files"].get(file) or {}) if scene.told.get("files") else {}
+    data = scene.files.get(file)
+    path = posixpath.join(scene.package.folder, file)
+    return process.FileNow(path, str(fact.get("real") or path), sha256(data), float(fact.get("mtime") or 0.0))
+
+
+def _contents(
+    facts: Mapping[str, Mapping[str, Any] | None], body: bytes
+) -> tuple[dict[str, bytes | None], dict[str, str], int]:
+    files: dict[str, bytes | None] = {}
+    refusals: dict[str, str] = {}
+    at = 0
+    for path, fact in facts.items():
+        files[path] = None
+        if fact is None:
+            continue
+        if "sha256" in fact:
+            files[path] = body[at : at + int(fact["size"])]
+            at += int(fact["size"])
+            refusals[path] = str(fact["refusal"])
+        elif "outside" in fact:
+            refusals[path] = f"{path} leads outside the package, to {fact['outside']}"
+        else:
+            refusals[path] = f"{path} cannot be read: {fact.get('error') or 'not a file of a sensible size'}"
+    return files, refusals, at
+
+
+def _known_capability(desk: Desk) -> str | None:
+    sample = desk.store.snapshot.gpus
+    seen = {gpu.compute_capability for gpu in sample.gpus if gpu.compute_capability} if sample else set()
+    if seen:
+        return seen.pop() if len(seen) == 1 else ""
+    return _capabilities.get(desk.link)
+
+
+def _tell(desk: Desk, told: Mapping[str, Any]) -> None:
+    for item in told["recovered"]:
+        who = f" of {item['operator']}" if item["operator"] else ""
+        desk.say(f"{item['verb']} {item['name']}{who} had been cut short: {item['outcome']} now")
+        if item["foreign"]:
+            desk.say(f"left as somebody else changed them since: {', '.join(item['foreign'])}")
+    if told["trouble"]:
+        desk.say(f"a write that was cut short could not be closed: {told['trouble']}")
+
+
+def _blob(data: bytes, length: int) -> str:
+    text = b"blob %d\0%s" % (len(data), data)
+    return hashlib.sha256(text).hexdigest() if length == 64 else hashlib.sha1(text).hexdigest()

@@ -1,0 +1,114 @@
+"""One verified write on the host, and its faults in the operator's words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from console.domain.diff import counts
+from console.domain.patch import FileChange, WriteReceipt
+from console.errors import AlreadySoError, DriftError, LinkLostError, RefusedError, RemoteError
+from console.operations.desk import Desk
+from console.operations.patch_scene import Scene
+
+_HINTS = {
+    "eacces": "log in as its owner, or have the rights changed",
+    "eperm": "log in as its owner",
+    "erofs": "the file system is mounted read-only",
+    "enospc": "make room on that file system",
+    "edquot": "make room: the quota of this login is used up",
+    "immutable": "take the attribute away (chattr) if that is meant",
+}
+
+
+async def write(
+    desk: Desk,
+    scene: Scene,
+    name: str,
+    verb: str,
+    changes: Sequence[FileChange],
+    began: float,
+    trips: int,
+    *,
+    notes: Sequence[str] = (),
+    undoes: str = "",
+) -> WriteReceipt:
+    """Write all changes or none: one round trip.
+
+    Args:
+        desk: Whose host.
+        scene: What was read; its hashes must still hold on the host.
+        name: Patch or file, for the journal.
+        verb: `apply`, `revert` or `edit`, for the journal.
+        changes: New contents.
+        began: `time.monotonic()` when the operation began, for the receipt.
+        trips: The link's round trips then.
+        notes: What else the receipt shall say.
+        undoes: Journal entry that this takes back.
+    """
+    if not changes:
+        raise AlreadySoError(f"{verb} {name}: nothing to change")
+    files = [
+        {
+            "path": change.path,
+            "before": change.before_sha256 or None,
+            "after": change.after_sha256 or None,
+            "size": len(change.after or b""),
+            **({"mode": change.mode} if change.mode is not None and change.before is None else {}),
+        }
+        for change in changes
+    ]
+    args = {
+        "root": scene.package.folder,
+        "name": name,
+        "verb": verb,
+        "operator": desk.operator,
+        "python": scene.package.interpreter or (desk.profile.engine.python if desk.profile else ""),
+        "about": {"package": scene.package.name, "version": scene.package.version, "undoes": undoes},
+        "files": files,
+    }
+    body = b"".join(change.after for change in changes if change.after is not None)
+    try:
+        reply = await desk.link.call("transaction", args, body, deadline_s=180)
+    except LinkLostError as error:
+        hint = "the host writes all files or none; look at the patch's state once the link is back"
+        raise LinkLostError(f"{verb} {name}: {error.title}", "whether it was written is not known yet", hint) from error
+    except RemoteError as error:
+        raise _worded(error, name, verb) from error
+    said = reply.result
+    told = [*notes, *said["notes"]]
+    if said["compile_note"]:
+        told.append(f"not compiled: {said['compile_note']}")
+    told += [f"{item['verb']} {item['name']} had been cut short: {item['outcome']}" for item in said["recovered"]]
+    rows = []
+    for change in changes:
+        added, removed = counts(change.before, change.after)
+        rows.append((change.shown, change.before_sha256, change.after_sha256, added, removed))
+    return WriteReceipt(
+        name=name,
+        verb=verb,
+        files=tuple(rows),
+        compiled_by=str(said["compiled_by"]),
+        round_trips=desk.link.round_trips - trips,
+        ms=(time.monotonic() - began) * 1000,
+        notes=tuple(told),
+    )
+
+
+def _worded(error: RemoteError, name: str, verb: str) -> Exception:
+    path = str(error.facts.get("path") or "")
+    if error.kind == "changed":
+        now = str(error.facts.get("found") or "gone")[:8]
+        return DriftError(
+            f"{path} changed while {name} was looked at", f"it is {now} now; nothing was written", "look again"
+        )
+    if error.kind == "locked":
+        owner = str(error.facts.get("owner") or "another console")
+        return RefusedError(f"{verb} {name}: {owner} is writing here", error.title, "wait for it, then look again")
+    if error.kind == "syntax":
+        return RefusedError(f"{verb} {name}: {path} would not compile", error.detail, "nothing was written")
+    if error.kind == "outside":
+        return RefusedError(f"{verb} {name}: {error.title}", hint="nothing was written")
+    title = f"{verb} {name}: {error.title}"
+    hint = _HINTS.get(error.kind, "")
+    return RemoteError(title, error.detail or "nothing was changed", hint, kind=error.kind, facts=error.facts)

@@ -1,0 +1,49 @@
+"""Several patches on one file: who stands over whom, and who is in whose way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from console.domain.patch import DiskState, FileChange, Patch
+from console.patching.plan import PatchPlan
+
+Planner = Callable[[Patch, Mapping[str, bytes | None]], PatchPlan]
+"""`plan` with the facts of the host filled in."""
+
+
+def with_changes(files: Mapping[str, bytes | None], changes: Sequence[FileChange]) -> dict[str, bytes | None]:
+    """Return the contents as they would be after the changes."""
+    return {**files, **{change.path: change.after for change in changes}}
+
+
+def broken_by(
+    changes: Sequence[FileChange], others: Sequence[PatchPlan], files: Mapping[str, bytes | None], planner: Planner
+) -> tuple[str, ...]:
+    """Return the names of patches that are on now and would not be after the changes."""
+    after = with_changes(files, changes)
+    on = [other for other in others if other.state is DiskState.ON]
+    return tuple(other.patch.name for other in on if planner(other.patch, after).state is not DiskState.ON)
+
+
+def explained(
+    plan: PatchPlan, others: Sequence[PatchPlan], files: Mapping[str, bytes | None], planner: Planner
+) -> PatchPlan:
+    """Return the plan with the patch named that is in its way, when there is one.
+
+    A patch whose text another one took conflicts with that one; a patch whose result another one
+    changed further is drifted under it.
+    """
+    if plan.state not in (DiskState.CONFLICT, DiskState.DRIFTED):
+        return plan
+    for other in others:
+        if other.state is not DiskState.ON or not set(other.files) & set(plan.files):
+            continue
+        without = planner(plan.patch, with_changes(files, other.changes(on=False)))
+        name = other.patch.name
+        if without.state is DiskState.OFF:
+            return replace(plan, reason=f"conflicts with {name}, which is on; {plan.reason}")
+        if without.state is DiskState.ON:
+            reason = f"{name} is on and lies over it; {plan.reason}"
+            return replace(plan, state=DiskState.DRIFTED, reason=reason, can_on=False, can_off=False)
+    return plan

@@ -1,0 +1,140 @@
+"""What the running server has of a patch: bytes at its start, the evidence line, reachability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from console.domain.patch import DiskState, Patch, ProcessState, Requires
+from console.domain.run import Run, RunPhase
+
+GONE = (RunPhase.NONE, RunPhase.EXITED, RunPhase.FAILED, RunPhase.LOST)
+
+_ALIASES = {"tp": "tp-size", "tensor-parallel-size": "tp-size", "ep": "ep-size", "dp": "dp-size", "pp": "pp-size"}
+_SHORTEST = 6
+"""Letters from which an abbreviated flag is taken for the one that it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileNow:
+    """A file of a patch as it is now."""
+
+    path: str
+    """Absolute, as the package is found."""
+    real: str
+    """The same with links resolved."""
+    sha256: str
+    """Empty for no file."""
+    mtime: float = 0.0
+
+
+def judge(
+    patch: Patch, disk: DiskState, files: Sequence[FileNow], run: Run | None, args: Mapping[str, object]
+) -> tuple[ProcessState, str]:
+    """Return the state in the process, and its evidence.
+
+    Args:
+        patch: The patch.
+        disk: Its state on disk now.
+        files: Its files now.
+        run: The newest run, or `None` when there is none.
+        args: Launch arguments of the profile; those of the run itself go before.
+    """
+    if run is not None and run.argv:
+        args = arguments(run.argv)
+    lacking = unreached(patch.requires, args) if args else ""
+    if run is None or run.phase in GONE:
+        reason = f"this profile never reaches it: {lacking}" if lacking and disk is DiskState.ON else "no server runs"
+        return ProcessState.NO_SERVER, reason
+    if disk not in (DiskState.ON, DiskState.OFF, DiskState.DRIFTED):
+        return ProcessState.NOT_LOADED, ""
+    at_start, why = _at_start(patch, disk, files, run)
+    if at_start is None:
+        return ProcessState.UNKNOWN, why
+    if disk is DiskState.DRIFTED:
+        return (ProcessState.NEEDS_RESTART if at_start else ProcessState.UNKNOWN), why
+    if at_start != (disk is DiskState.ON):
+        was = "on" if at_start else "off"
+        return ProcessState.NEEDS_RESTART, f"it was {was} when run {run.id} started; {why}"
+    if disk is DiskState.OFF:
+        return ProcessState.NOT_LOADED, why
+    if lacking:
+        return ProcessState.NOT_REACHED, f"on, but this profile never reaches it: {lacking}"
+    if patch.evidence_log and patch.evidence_log in run.evidence:
+        return ProcessState.PROVEN, f"the log of run {run.id} says {patch.evidence_log!r}"
+    missing = f"; its log has not said {patch.evidence_log!r}" if patch.evidence_log else ""
+    return ProcessState.LOADED, f"{why}{missing}"
+
+
+def _at_start(patch: Patch, disk: DiskState, files: Sequence[FileNow], run: Run) -> tuple[bool | None, str]:
+    """Tell whether the patch was on when the run started."""
+    hashes = {item.path: item.sha256 for item in run.hashes}
+    for file in files:
+        known = hashes.get(file.path, hashes.get(file.real))
+        name = file.path.rpartition("/")[2]
+        if known is None and file.sha256 and file.mtime < run.started_at:
+            continue  # not recorded, and not written since
+        if known is None:
+            if run.patches_on:
+                return patch.name in run.patches_on, f"{name} has changed since run {run.id} started"
+            return None, f"run {run.id} did not record {name}"
+        if known != file.sha256:
+            was = f"{known[:8]} at launch" if known else "not there at launch"
+            return patch.name in run.patches_on, f"{name} was {was}, is {file.sha256[:8] or 'gone'} now"
+    return disk is DiskState.ON, f"{_names(files)} as at launch of run {run.id}"
+
+
+def unreached(requires: Requires, args: Mapping[str, object]) -> str:
+    """Return what the arguments lack for the patched code to run at all; empty when nothing."""
+    known = {_flag(name): value for name, value in args.items()}
+    lacking = []
+    for name, wanted in requires.args.items():
+        value = _given(_flag(name), known)
+        if not _same(value, wanted):
+            lacking.append(f"needs --{_flag(name)}" + ("" if wanted is True else f" {wanted}"))
+    for name in requires.absent:
+        if _given(_flag(name), known) not in (None, False):
+            lacking.append(f"must be without --{_flag(name)}")
+    return ", ".join(lacking)
+
+
+def arguments(argv: Sequence[str]) -> dict[str, object]:
+    """Return the flags of a command line: `True` for one alone, else its value or values."""
+    found: dict[str, object] = {}
+    name = ""
+    for word in argv:
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            found[name] = value if equals else True
+            name = "" if equals else name
+        elif name:
+            present = found[name]
+            found[name] = (
+                word if present is True else (*present, word) if isinstance(present, tuple) else (present, word)
+            )
+    return found
+
+
+def _given(name: str, known: Mapping[str, object]) -> object:
+    if name in known:
+        return known[name]
+    for given, value in known.items():
+        if len(given) >= _SHORTEST and name.startswith(given):
+            return value
+    return None
+
+
+def _flag(name: str) -> str:
+    plain = name.lstrip("-").replace("_", "-")
+    return _ALIASES.get(plain, plain)
+
+
+def _same(value: object, wanted: object) -> bool:
+    if isinstance(wanted, bool):
+        return value is wanted or (wanted is False and value is None)
+    return value is not None and str(value) == str(wanted)
+
+
+def _names(files: Sequence[FileNow]) -> str:
+    names = [file.path.rpartition("/")[2] for file in files]
+    return names[0] if len(names) == 1 else f"{len(names)} files"
