@@ -1,1 +1,1 @@
-"""The front door in Textual: app, screens, widgets."""
+"""The front door in Textual: app, bridge, worker, actions, panes, screens, modals, widgets."""

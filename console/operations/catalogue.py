@@ -1,0 +1,272 @@
+"""The catalogue: every verb of an operator, with its key, its words and its place in a shell.
+
+Bindings, palette, help screen and footer are built from it, and a test compares it with the command line's parser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One thing an operator can do."""
+
+    id: str
+    """Name of the action, verb first."""
+    title: str
+    """A few words, for the palette and the footer."""
+    help: str
+    """One sentence."""
+    keys: tuple[str, ...] = ()
+    """Keys in Textual's names; the first is the one that is told."""
+    cli: tuple[str, ...] = ()
+    """Subcommands that do the same; empty where a shell has better ways."""
+    where: str = ""
+    """Pane whose focus the key needs: `source`, `patches`, `log`; empty means anywhere in the cockpit."""
+    footer: str = ""
+    """Word in the footer; empty keeps it out of there."""
+    group: str = ""
+    """Heading in the help."""
+
+
+VERBS: tuple[Verb, ...] = (
+    # panes
+    Verb("show_source", "Source", "Go to the source pane.", ("1",), ("ls", "cat", "outline"), group="Panes"),
+    Verb("show_patches", "Patches", "Go to the patches.", ("2",), ("patch list",), group="Panes"),
+    Verb("show_log", "Log", "Go to the server's log.", ("3",), ("logs",), group="Panes"),
+    Verb("show_gpus", "GPUs", "Go to the GPU gauges.", ("4",), ("gpus",), group="Panes"),
+    Verb("show_throughput", "Throughput", "Go to the throughput gauge.", ("5",), group="Panes"),
+    Verb(
+        "show_runs",
+        "Runs",
+        "What was run and measured before, from the journal.",
+        ("6",),
+        ("runs list",),
+        group="Panes",
+    ),
+    Verb(
+        "zoom_pane", "Zoom pane", "Give the focused pane the whole screen, or take it back.", ("plus",), group="Panes"
+    ),
+    # server
+    Verb(
+        "open_server_menu",
+        "Server menu",
+        "Start, stop or restart the server of the profile.",
+        ("x",),
+        ("serve status",),
+        footer="server",
+        group="Server",
+    ),
+    Verb("start_server", "Start server", "Launch the server from the profile.", (), ("serve start",), group="Server"),
+    Verb(
+        "stop_server", "Stop server", "Stop the server that this profile started.", (), ("serve stop",), group="Server"
+    ),
+    Verb("restart_server", "Restart server", "Stop and launch again.", (), ("serve restart",), group="Server"),
+    Verb(
+        "attach_server", "Attach to server", "Look for a running server again.", (), ("serve attach",), group="Server"
+    ),
+    # measuring
+    Verb(
+        "measure",
+        "Measure",
+        "Measure the profile's concurrency ladder against the running server.",
+        ("b",),
+        ("bench run",),
+        footer="measure",
+        group="Measure",
+    ),
+    Verb(
+        "save_winner",
+        "Save winner",
+        "Save the configuration that runs, with its evidence, as a new profile.",
+        ("ctrl+s",),
+        ("profile save",),
+        footer="save winner",
+        group="Measure",
+    ),
+    # source pane
+    Verb(
+        "find_text",
+        "Find in file",
+        "Search the text of the open file or diff.",
+        ("slash",),
+        (),
+        "source",
+        "search",
+        "Source",
+    ),
+    Verb(
+        "grep_tree",
+        "Grep",
+        "Search every file below the engine package.",
+        ("f",),
+        ("grep",),
+        "source",
+        "grep",
+        "Source",
+    ),
+    Verb(
+        "show_symbol",
+        "Whole def",
+        "Show the enclosing def or class whole, or the file again.",
+        ("d",),
+        (),
+        "source",
+        "def",
+        "Source",
+    ),
+    Verb(
+        "diff_head",
+        "Diff to HEAD",
+        "Show the working tree against git HEAD.",
+        ("D",),
+        ("diff",),
+        "source",
+        "diff",
+        "Source",
+    ),
+    Verb("copy_line", "Copy line", "Send the line to the terminal's clipboard.", ("y",), (), "source", group="Source"),
+    Verb(
+        "copy_place",
+        "Copy file:line",
+        "Send file:line to the terminal's clipboard.",
+        ("Y",),
+        (),
+        "source",
+        group="Source",
+    ),
+    # patches
+    Verb(
+        "toggle_patch",
+        "Apply or revert",
+        "Apply the patch under the cursor, or take it back; its diff is on screen.",
+        ("space",),
+        ("patch apply", "patch revert"),
+        "patches",
+        "apply/revert",
+        "Patches",
+    ),
+    Verb(
+        "check_patches",
+        "Check patches",
+        "Look at the files again.",
+        ("r",),
+        ("patch check",),
+        "patches",
+        group="Patches",
+    ),
+    Verb(
+        "capture_patch",
+        "Capture patch",
+        "Make a patch of the host's uncommitted changes.",
+        ("c",),
+        ("patch capture",),
+        "patches",
+        group="Patches",
+    ),
+    Verb(
+        "show_patch_file",
+        "Open patched file",
+        "Open the patched file in the source pane.",
+        ("enter",),
+        (),
+        "patches",
+        "open file",
+        "Patches",
+    ),
+    # log
+    Verb(
+        "filter_log",
+        "Filter log",
+        "Show only lines that match; empty shows all.",
+        ("slash",),
+        (),
+        "log",
+        "filter",
+        "Log",
+    ),
+    Verb(
+        "pause_log",
+        "Pause or follow",
+        "Stop following the log's end, or follow it again.",
+        ("p", "space"),
+        (),
+        "log",
+        "pause",
+        "Log",
+    ),
+    Verb("next_error", "Next error", "Go to the next failure or warning.", ("n",), (), "log", "next error", "Log"),
+    Verb("previous_error", "Previous error", "Go to the failure or warning before.", ("N",), (), "log", group="Log"),
+    # anywhere
+    Verb(
+        "undo_change",
+        "Undo",
+        "Take back the last change that was made to the host.",
+        ("z",),
+        (),
+        footer="undo",
+        group="Host",
+    ),
+    Verb(
+        "open_shell",
+        "Shell on the host",
+        "Leave the screen to a login shell on the host.",
+        ("exclamation_mark",),
+        group="Host",
+    ),
+    Verb(
+        "show_commands",
+        "Command log",
+        "Every remote command with exit code and time.",
+        ("at",),
+        footer="commands",
+        group="Host",
+    ),
+    Verb("reconnect", "Reconnect", "Try to connect again now.", ("ctrl+r",), ("doctor",), group="Host"),
+    Verb("show_help", "Help", "All keys.", ("question_mark",), footer="help", group="Console"),
+    Verb(
+        "open_palette",
+        "Palette",
+        "Find a verb by name, or go to file:line.",
+        ("colon", "ctrl+p"),
+        footer="palette",
+        group="Console",
+    ),
+    Verb("switch_theme", "Dark or light", "Switch between the dark and the light theme.", ("ctrl+t",), group="Console"),
+    Verb("go_back", "Back", "Close what is open; never quits.", ("escape",), group="Console"),
+    Verb("quit", "Quit", "Leave; the server goes on.", ("q", "ctrl+q"), group="Console"),
+)
+
+BY_ID = {verb.id: verb for verb in VERBS}
+
+MOVING: tuple[tuple[str, str], ...] = (
+    ("↑ ↓ j k", "one line"),
+    ("ctrl+d ctrl+u", "half a page"),
+    ("g G", "first, last line"),
+    ("n N", "next, previous match"),
+    ("[ ]", "previous, next hunk"),
+    ("enter", "open"),
+    ("tab", "next pane"),
+)
+"""Keys that move and change nothing, for the help."""
+
+_NAMES = {
+    "exclamation_mark": "!",
+    "question_mark": "?",
+    "at": "@",
+    "colon": ":",
+    "slash": "/",
+    "plus": "+",
+    "escape": "esc",
+}
+
+
+def shown_key(key: str) -> str:
+    """Return a key as an operator reads it."""
+    return _NAMES.get(key, key)
+
+
+def verbs_of(pane: str) -> tuple[Verb, ...]:
+    """Return the verbs whose keys need the focus of a pane."""
+    return tuple(verb for verb in VERBS if verb.where == pane and verb.keys)

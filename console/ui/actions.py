@@ -1,0 +1,243 @@
+"""Actions: what the keys of the cockpit start, one operation each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from console.domain.run import RunPhase
+from console.errors import ConsoleError, UsageError
+
+if TYPE_CHECKING:
+    from console.ui.app import TokwattApp
+
+Action = Callable[["TokwattApp"], Coroutine[Any, Any, None]]
+
+RUNNING = (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY)
+
+
+async def open_server_menu(app: TokwattApp) -> None:
+    """Offer what can be done with the server."""
+    from console.ui.modals.confirm import MenuModal
+
+    desk = app.need_desk()
+    run = app.snapshot.run
+    said = [f"run {run.id}, {run.phase.value}" if run and run.phase is not RunPhase.NONE else "no server"]
+    said.append(f"profile {desk.profile.name}" if desk.profile else "no profile: --profile NAME names one")
+    choices = [("s", "start from the profile"), ("t", "stop"), ("r", "restart: stop, then start from the profile")]
+    picked = await app.push_screen_wait(MenuModal("Server", said, choices))
+    if picked:
+        await {"s": start_server, "t": stop_server, "r": restart_server}[picked](app)
+
+
+async def _sure(app: TokwattApp, verb: str, lines: list[str]) -> bool:
+    from console.operations import server
+    from console.ui.modals.confirm import ConfirmModal
+
+    run = app.snapshot.run
+    if run is not None and run.phase in RUNNING:
+        lines = [*lines, await server.blast_radius(app.need_desk())]
+    said = await app.push_screen_wait(ConfirmModal(f"{verb} the server?", lines, verb))
+    return said is True
+
+
+async def start_server(app: TokwattApp) -> None:
+    """Launch the server after its command was shown."""
+    from console.operations import server
+
+    desk = app.need_desk()
+    desk.must_write("start")
+    profile = desk.must_profile()
+    run = app.snapshot.run
+    if run is not None and run.phase in RUNNING:
+        raise UsageError(f"run {run.id} is {run.phase.value} already", hint="x r restarts it")
+    said = [f"{profile.engine.kind} from profile {profile.name}, port {profile.launch.port}"]
+    said.append("patches on: " + (", ".join(p.name for p in app.snapshot.patches if p.disk.value == "on") or "none"))
+    if await _sure(app, "start", said):
+        await server.start(desk)
+
+
+async def stop_server(app: TokwattApp) -> None:
+    """Stop the server after what that interrupts was shown."""
+    from console.operations import server
+
+    desk = app.need_desk()
+    desk.must_write("stop")
+    run = app.snapshot.run
+    if run is None or run.phase not in (*RUNNING, RunPhase.STOPPING):
+        raise UsageError("no server runs", hint="x s starts one")
+    if await _sure(app, "stop", [f"run {run.id}" + (f", pid {run.process.pid}" if run.process else "")]):
+        await server.stop(desk)
+
+
+async def restart_server(app: TokwattApp) -> None:
+    """Stop and launch again after what that interrupts was shown."""
+    from console.operations import server
+
+    desk = app.need_desk()
+    desk.must_write("restart")
+    profile = desk.must_profile()
+    waiting = [p.name for p in app.snapshot.patches if p.loaded.value == "needs_restart"]
+    said = [f"{profile.engine.kind} from profile {profile.name}"]
+    said += [f"then in force: {', '.join(waiting)}"] if waiting else []
+    if await _sure(app, "restart", said):
+        await server.restart(desk)
+
+
+async def attach_server(app: TokwattApp) -> None:
+    """Look for a running server again."""
+    from console.operations import server
+
+    run = await server.attach(app.need_desk())
+    app.say(f"attached to run {run.id}" if run else "no server found on this host")
+
+
+async def measure(app: TokwattApp) -> None:
+    """Open the measuring screen, which begins at once."""
+    from console.ui.screens.bench import BenchScreen
+
+    app.need_desk().must_profile()
+    await app.push_screen(BenchScreen())
+
+
+async def save_winner(app: TokwattApp) -> None:
+    """Save the running configuration with its evidence as a new profile."""
+    from console.operations import winner
+    from console.ui.modals.confirm import ConfirmModal
+    from console.ui.modals.prompt import PromptModal
+
+    desk = app.need_desk()
+    profile = desk.must_profile()
+    name = await app.push_screen_wait(
+        PromptModal("save winner as ", f"{profile.name}-winner", "name of the new profile")
+    )
+    if not name:
+        return
+    try:
+        path = await winner.save_winner(desk, name)
+    except ConsoleError as error:
+        if "exist" not in f"{error.title} {error.detail}":
+            raise
+        if not await app.push_screen_wait(ConfirmModal(error.title, [error.detail, error.hint], "save over it")):
+            return
+        path = await winner.save_winner(desk, name, overwrite=True)
+    app.say(f"saved {path}")
+
+
+async def undo_change(app: TokwattApp) -> None:
+    """Take back the last change made to the host."""
+    from console.operations import patches
+
+    await patches.undo(app.need_desk())
+    await app.look_at_files()
+    app.cockpit.source.refresh_marks()
+
+
+def shell_argv(app: TokwattApp) -> list[str]:
+    """Return the command of a login shell on the host."""
+    host = app.snapshot.host
+    if host.is_local:
+        return [os.environ.get("SHELL", "/bin/sh"), "-l"]
+    target = app.target
+    argv = ["ssh"]
+    for key in getattr(target, "key_files", ()):
+        argv += ["-i", key, "-o", "IdentitiesOnly=yes"]
+    if known := getattr(target, "known_hosts", ""):
+        argv += ["-o", f"UserKnownHostsFile={known}"]
+    if target is None:
+        return (
+            [*argv, "--", host.name]
+            if "@" not in host.name
+            else [*argv, "-p", str(host.port), "--", f"{host.user}@{host.address}"]
+        )
+    return [*argv, "-p", str(host.port), "--", f"{host.user}@{host.address}"]
+
+
+async def open_shell(app: TokwattApp) -> None:
+    """Give the terminal to a shell on the host, and take it back."""
+    from textual.app import SuspendNotSupported
+
+    if not app.snapshot.host.name:
+        raise UsageError("no host yet")
+    argv = shell_argv(app)
+    try:
+        with app.suspend():
+            subprocess.run(argv, check=False)
+    except SuspendNotSupported:
+        raise UsageError("this terminal cannot be handed over", hint=f"in another one: {' '.join(argv)}") from None
+    except FileNotFoundError:
+        raise UsageError(f"{argv[0]} is not installed here") from None
+    await app.look_at_files()
+
+
+async def reconnect(app: TokwattApp) -> None:
+    """Connect again now."""
+    from console.ui.connecting import connect
+
+    if app.desk is None:
+        await connect(app)
+    else:
+        await app.desk.link.connect()
+
+
+async def show_commands(app: TokwattApp) -> None:
+    """Show every remote command."""
+    from console.ui.screens.commands import CommandsScreen
+
+    await app.push_screen(CommandsScreen())
+
+
+async def show_help(app: TokwattApp) -> None:
+    """Show all keys."""
+    from console.ui.screens.help import HelpScreen
+
+    await app.push_screen(HelpScreen())
+
+
+async def show_runs(app: TokwattApp) -> None:
+    """Show what was run and measured before."""
+    from console.ui.screens.runs import RunsScreen
+
+    await app.push_screen(RunsScreen())
+
+
+async def open_palette(app: TokwattApp) -> None:
+    """Find a verb by its name and do it, or go to file:line."""
+    from console.ui.modals.palette import PaletteModal, place_of
+
+    picked = await app.push_screen_wait(PaletteModal())
+    if picked is None:
+        return
+    if picked.startswith("goto "):
+        place = place_of(picked.removeprefix("goto "))
+        assert place is not None
+        app.cockpit.show_pane("source")
+        await app.cockpit.source.go_to(*place)
+    else:
+        await app.do(picked)
+
+
+ACTIONS: dict[str, Action] = {
+    action.__name__: action
+    for action in (
+        open_server_menu,
+        start_server,
+        stop_server,
+        restart_server,
+        attach_server,
+        measure,
+        save_winner,
+        undo_change,
+        open_shell,
+        reconnect,
+        show_commands,
+        show_help,
+        show_runs,
+        open_palette,
+    )
+}
+
+LASTING = {"start_server", "stop_server", "restart_server", "open_server_menu", "save_winner", "undo_change"}
+"""Actions whose faults stay on screen until they were read."""

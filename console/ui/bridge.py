@@ -1,0 +1,34 @@
+"""The bridge: one worker over the store's changes, one reactive for all widgets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from console.state.store import Snapshot, Store
+from console.ui import clock
+
+if TYPE_CHECKING:
+    from console.ui.app import TokwattApp
+
+READINGS_PER_S = 4
+"""Paints of gauges alone; sampling may be faster."""
+
+READINGS = {"gpus", "gpu_history", "throughput", "tok_s_history", "best_tok_s", "link"}
+SHOWN = [name for name in Snapshot.__slots__ if name not in READINGS]
+
+
+def only_readings(old: Snapshot, new: Snapshot) -> bool:
+    """Return whether nothing changed but gauges, which may wait for their next paint."""
+    return old.link.link is new.link.link and all(getattr(old, name) is getattr(new, name) for name in SHOWN)
+
+
+async def bridge(app: TokwattApp, store: Store) -> None:
+    """Carry the newest snapshot to the screen for as long as the app lasts."""
+    painted = 0.0
+    async for snapshot in store.changes():
+        while only_readings(app.snapshot, snapshot) and (wait := painted + 1 / READINGS_PER_S - clock.monotonic()) > 0:
+            await asyncio.sleep(min(wait, 0.05))
+            snapshot = store.snapshot
+        app.snapshot = snapshot
+        painted = clock.monotonic()

@@ -1,0 +1,111 @@
+"""Connecting: opens the desk after the first frame, asks what has to be asked, and starts the readings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from console.domain.run import Run
+from console.errors import ConsoleError, HostKeyUnknownError
+from console.ui.worker import launch
+
+if TYPE_CHECKING:
+    from console.operations.desk import Desk
+    from console.ui.app import TokwattApp
+
+RETRY_S = 5.0
+PULSE_S = 3.0
+
+
+async def connect(app: TokwattApp) -> None:
+    """Open the desk; an unknown host key is shown and asked about, whatever else fails is shown with its way out."""
+    from console.operations.opening import open_desk
+    from console.ui.modals.confirm import HostKeyModal
+
+    accept = app.options.accept_key
+    app.connecting()
+    while True:
+        try:
+            desk = await open_desk(**app.options.desk(accept), say=app.say)
+        except HostKeyUnknownError as error:
+            question = HostKeyModal(error.host, error.port, error.key_type, error.fingerprint)
+            if not await app.push_screen_wait(question):
+                app.tell_lasting(error)
+                app.connecting_failed(error)
+                return
+            accept = error.fingerprint
+        except ConsoleError as error:
+            app.connecting_failed(error)
+            raise
+        else:
+            break
+    app.take(desk)
+    begin(app, desk)
+
+
+def begin(app: TokwattApp, desk: Desk) -> None:
+    """Start the bridge, the endless readings and the first look around."""
+    from console.ui.bridge import bridge
+
+    launch(app, bridge(app, desk.store), group="bridge", exclusive=True)
+    launch(app, _pulse(desk), group="pulse", exclusive=True, watching="link")
+    launch(app, _keep(app, "gpus", lambda: _watch("watch_gpus", desk)), group="gpus", exclusive=True)
+    launch(app, _keep(app, "throughput", lambda: _watch("watch_throughput", desk)), group="throughput", exclusive=True)
+    launch(app, _keep(app, "run", lambda: _run(desk)), group="run", exclusive=True)
+    launch(app, _survey(app, desk), group="survey", exclusive=True)
+
+
+async def _watch(name: str, desk: Desk) -> None:
+    from console.operations import watch
+
+    await getattr(watch, name)(desk)
+
+
+async def _run(desk: Desk) -> None:
+    from console.operations import server
+
+    await server.status(desk)
+    await server.watch_run(desk)
+
+
+async def _keep(app: TokwattApp, name: str, reading: Callable[[], Awaitable[None]]) -> None:
+    """Begin an endless reading again when it faults, and let its pane say why."""
+    while True:
+        try:
+            await reading()
+            app.reasons.pop(name, None)
+        except ConsoleError as error:
+            app.reasons[name] = error.one_line()
+        await asyncio.sleep(RETRY_S)
+
+
+async def _pulse(desk: Desk) -> None:
+    """Measure the round trip, so that the age of the link is known."""
+    while True:
+        try:
+            await desk.link.measure()
+        except ConsoleError:
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(PULSE_S)
+
+
+async def _survey(app: TokwattApp, desk: Desk) -> None:
+    """Look at package, tree, git and patches once; each pane says what it lacks."""
+    from console.operations import host
+
+    try:
+        await host.engine_package(desk)
+        await host.git_state(desk)
+    except ConsoleError as error:
+        app.reasons["package"] = error.one_line()
+    await app.cockpit.source.load_tree()
+    await app.look_at_files()
+
+
+async def follow_log(app: TokwattApp, desk: Desk, run: Run) -> None:
+    """Feed the log pane for as long as this run is the one shown."""
+    from console.operations import logs
+
+    async for batch in logs.follow(desk, run):
+        app.cockpit.log_pane.feed(batch)

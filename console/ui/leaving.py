@@ -1,0 +1,31 @@
+"""Before and after the screen: can this terminal show it, and what goes on when it is gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from console.domain.run import RunPhase
+from console.errors import UsageError
+
+if TYPE_CHECKING:
+    from console.ui.app import TokwattApp
+
+
+def terminal_fault() -> UsageError | None:
+    """Return why the cockpit cannot be shown here, if it cannot."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return UsageError("the cockpit needs a terminal", hint="give a verb: tokwatt --help")
+    if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
+        term = os.environ.get("TERM", "")
+        return UsageError(f"the cockpit cannot draw on TERM={term or '(not set)'}", hint="give a verb: tokwatt --help")
+    return None
+
+
+def last_words(app: TokwattApp) -> None:
+    """Say on stderr what goes on without us."""
+    run = app.snapshot.run
+    if run is not None and run.phase in (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY):
+        pid = f", pid {run.process.pid}" if run.process else ""
+        sys.stderr.write(f"tokwatt: the server goes on: run {run.id}{pid} on {app.snapshot.host.name}\n")

@@ -1,0 +1,1 @@
+"""Questions: small screens over the cockpit that end with an answer."""

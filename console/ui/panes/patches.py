@@ -1,0 +1,172 @@
+"""Patches pane: the list above, and below it the diff of what `space` would do now."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widget import Widget
+
+from console.domain.patch import DiskState, PatchStatus
+from console.domain.text import clean
+from console.operations.catalogue import verbs_of
+from console.state.store import Snapshot
+from console.ui.modals.confirm import ConfirmModal
+from console.ui.modals.prompt import PromptModal
+from console.ui.widgets.diff import DiffView, counts
+from console.ui.widgets.frame import Framed
+from console.ui.widgets.lines import Lines
+from console.ui.widgets.patches import PatchList
+from console.ui.worker import launch, owner
+
+
+def questions(status: PatchStatus, snapshot: Snapshot) -> list[str]:
+    """Return what has to be asked before a toggle; nothing when the diff on screen says it all."""
+    asked: list[str] = []
+    if status.disk is DiskState.DRIFTED:
+        asked.append(f"The files have changed: {status.reason or 'some edits are on, some are not'}.")
+    if status.needs_fuzz:
+        asked.append(f"It fits only when some context is ignored: {status.reason or 'fuzz'}.")
+    if status.disk is DiskState.OFF and snapshot.git is not None:
+        made = {file for other in snapshot.patches if other.disk is DiskState.ON for file in other.files}
+        dirty = [
+            file
+            for file in status.files
+            if file not in made and any(path.endswith(file) for path in snapshot.git.dirty)
+        ]
+        asked += [f"{file} has uncommitted changes that no known patch made." for file in dirty]
+    return asked
+
+
+class PatchDiff(DiffView, Framed):
+    """The diff below the list, under a rule that names its files."""
+
+    DEFAULT_CLASSES = ""
+    RESERVED = 2
+
+
+class PatchesPane(Vertical, Framed):
+    """Patches with their state, and a diff."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(",".join(verb.keys), verb.id, verb.title, show=False)
+            for verb in verbs_of("patches")
+            if verb.keys != ("enter",)
+        ),
+        Binding("left_square_bracket", "hunk(-1)", show=False),
+        Binding("right_square_bracket", "hunk(1)", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="patches")
+        self.entitle("2", "Patches")
+
+    def compose(self) -> ComposeResult:
+        """Put the list above the diff."""
+        yield PatchList()
+        yield PatchDiff("patch-diff", "the diff of what space would do")
+
+    @property
+    def list(self) -> PatchList:
+        """The list."""
+        return self.query_one(PatchList)
+
+    @property
+    def diff(self) -> PatchDiff:
+        """The diff."""
+        return self.query_one(PatchDiff)
+
+    def focus(self, scroll_visible: bool = True, **_: object) -> Widget:  # type: ignore[override]
+        """Focus the list."""
+        return self.list.focus(scroll_visible)
+
+    def show(self, snapshot: Snapshot, reason: str) -> None:
+        """Show the patches of a snapshot."""
+        self.list.reason = "" if snapshot.patches else reason
+        self.list.show(snapshot.patches)
+        self.list.styles.height = max(4, min(len(snapshot.patches), max(4, self.size.height // 2 - 1)))
+        self._preview()
+
+    def on_lines_moved(self, event: Lines.Moved) -> None:
+        """Show the diff of the patch that the cursor went to."""
+        if event.lines is self.list:
+            self._preview()
+
+    def _preview(self) -> None:
+        status = self.list.current
+        diff = self.diff
+        if status is None:
+            diff.show((), " ")
+            diff.entitle("", "", "")
+            self.entitle("2", "Patches")
+            return
+        added, removed = counts(status.diff)
+        verb = "reverts" if status.disk is DiskState.ON else "applies"
+        files = ", ".join(file.rpartition("/")[2] for file in status.files)
+        diff.entitle("", clean(files), f"+{added} −{removed}" if status.diff else "")
+        reason = status.reason or status.process_reason or "nothing to change"
+        diff.show(status.diff, reason)
+        said = f"space {verb} +{added} −{removed}" if status.diff else ""
+        self.entitle("2", "Patches", said)
+
+    def on_lines_chosen(self, event: Lines.Chosen) -> None:
+        """Open the patched file where the patch is."""
+        status = self.list.current
+        if status is None or not status.files:
+            return
+        line = None
+        if event.lines is self.diff or status.diff:
+            upto = status.diff[: event.index + 1] if event.lines is self.diff else status.diff
+            hunks = [found for text in upto if (found := re.match(r"@@ -(\d+)", text))]
+            if hunks:
+                line = int((hunks[-1] if event.lines is self.diff else hunks[0])[1]) + 3
+        owner(self).cockpit.open_file(status.files[0], line)
+
+    def action_hunk(self, way: int) -> None:
+        """Go through the hunks of the diff."""
+        self.diff.action_hunk(way)
+
+    def action_toggle_patch(self) -> None:
+        """Apply or revert at once; drift, fuzz and dirty files ask first."""
+        status = self.list.current
+        if status is not None:
+            launch(owner(self), self._toggle(status), group="write", lasting=True)
+
+    async def _toggle(self, status: PatchStatus) -> None:
+        from console.operations import patches
+
+        app = owner(self)
+        desk = app.need_desk()
+        asked = questions(status, app.snapshot)
+        verb = "revert" if status.disk in (DiskState.ON, DiskState.DRIFTED) else "apply"
+        if asked and not await app.push_screen_wait(ConfirmModal(f"{verb} {status.name}?", asked, f"{verb} anyway")):
+            return
+        forced = status.disk is DiskState.DRIFTED
+        await patches.toggle(
+            desk, status.name, force=forced, accept_fuzz=status.needs_fuzz and bool(asked), seen=status
+        )
+        await app.look_at_files()
+        app.cockpit.source.refresh_marks()
+
+    def action_check_patches(self) -> None:
+        """Look at the files again."""
+        launch(owner(self), owner(self).look_at_files(), group="check", exclusive=True)
+
+    def action_capture_patch(self) -> None:
+        """Make a patch of the host's uncommitted changes."""
+
+        async def capture() -> None:
+            from console.operations import patches
+
+            app = owner(self)
+            name = await app.push_screen_wait(PromptModal("capture as ", hint="name of the new patch"))
+            if name:
+                path = await patches.capture(app.need_desk(), name)
+                app.say(f"captured into {path}")
+                await app.look_at_files()
+
+        launch(owner(self), capture(), group="write", lasting=True)

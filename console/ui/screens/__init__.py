@@ -1,0 +1,1 @@
+"""Screens: the cockpit and what covers it for a while."""

@@ -1,0 +1,264 @@
+"""Cockpit: all panes at once where there is room, a tab for each where there is not."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from console.domain.host import LinkState
+from console.domain.run import RunPhase
+from console.operations.catalogue import VERBS, Verb
+from console.state.store import Snapshot
+from console.ui.panes.log import LogPane
+from console.ui.panes.patches import PatchesPane
+from console.ui.panes.source import SourcePane
+from console.ui.widgets.activity import Banner, Receipt
+from console.ui.widgets.compact import CompactGauges
+from console.ui.widgets.gpus import Gpus
+from console.ui.widgets.keys import PANES, TABS, Keys, Tabs
+from console.ui.widgets.status import Status, host_now
+from console.ui.widgets.throughput import Throughput
+from console.ui.worker import launch, owner
+
+WIDE = (140, 40)
+SMALLEST = (60, 16)
+
+
+class CockpitScreen(Screen[None]):
+    """The one screen on which the work is done."""
+
+    AUTO_FOCUS = "#tree"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(",".join(verb.keys), f"app.act('{verb.id}')", verb.title, show=False)
+        for verb in VERBS
+        if verb.keys and not verb.where
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="cockpit")
+        self._pane = "source"
+        self._zoomed = False
+        self._run_id = ""
+        self._phase = RunPhase.NONE
+        self._heard_at: float | None = None
+
+    def compose(self) -> ComposeResult:
+        """Put status, gauges, panes, log and keys below each other."""
+        yield Static(id="too-small")
+        yield Status()
+        yield Banner()
+        yield CompactGauges()
+        with Horizontal(id="gauges"):
+            yield Gpus()
+            yield Throughput()
+        yield Tabs()
+        with Horizontal(id="work"):
+            yield SourcePane()
+            yield PatchesPane()
+        yield LogPane()
+        yield Receipt()
+        yield Keys()
+
+    def on_mount(self) -> None:
+        """Follow the snapshot, and let ages grow."""
+        self.watch(self.app, "snapshot", self.show_snapshot)
+        self.set_interval(0.5, self._tick)
+        self.show_pane("source")
+
+    @property
+    def source(self) -> SourcePane:
+        """The source pane."""
+        return self.query_one(SourcePane)
+
+    @property
+    def patches(self) -> PatchesPane:
+        """The patches pane."""
+        return self.query_one(PatchesPane)
+
+    @property
+    def log_pane(self) -> LogPane:
+        """The log pane."""
+        return self.query_one(LogPane)
+
+    @property
+    def receipt(self) -> Receipt:
+        """The receipt line."""
+        return self.query_one(Receipt)
+
+    # what is known
+
+    def show_snapshot(self, old: Snapshot, new: Snapshot) -> None:
+        """Hand the parts that changed to the widgets that show them."""
+        app = owner(self)
+        self.query_one(Status).show(new)
+        if new.gpus is not old.gpus or new.throughput is not old.throughput or new.marks is not old.marks or old is new:
+            self._show_gauges(new)
+        if new.patches is not old.patches:
+            self.patches.show(new, app.reasons.get("patches", ""))
+        if new.activities is not old.activities or old is new:
+            self.receipt.show(new.activities)
+        if new.run is not old.run or old is new:
+            self.log_pane.show(new.run, host_now(new))
+            self._follow(new)
+        if new.gpus is not None and (old.gpus is None or len(old.gpus.gpus) != len(new.gpus.gpus)):
+            self.lay_out()
+        self._show_link()
+
+    def _show_gauges(self, snapshot: Snapshot) -> None:
+        reasons = owner(self).reasons
+        if self._single:
+            self.query_one(CompactGauges).show(snapshot)
+        self.query_one(Gpus).show(snapshot, reasons.get("gpus", ""))
+        self.query_one(Throughput).show(snapshot, reasons.get("throughput", ""))
+
+    def _follow(self, snapshot: Snapshot) -> None:
+        from console.ui.connecting import follow_log
+
+        app, run = owner(self), snapshot.run
+        if run is None or app.desk is None:
+            return
+        if run.id != self._run_id:
+            self._run_id = run.id
+            launch(app, follow_log(app, app.desk, run), group="log", exclusive=True, watching="log")
+        elif self._phase is RunPhase.STARTING and run.phase in (RunPhase.READY, RunPhase.FAILED, RunPhase.LOST):
+            app.bell()
+        if run.phase is not self._phase:
+            self._phase = run.phase
+
+    def _link(self) -> LinkState:
+        app = owner(self)
+        return app.desk.link.state if app.desk is not None else app.snapshot.link
+
+    def _show_link(self) -> None:
+        state = self._link()
+        self._heard_at = state.heard_at or self._heard_at
+        down = self.query_one(Banner).show(owner(self).snapshot.host.name, state, self._heard_at)
+        self.set_class(down and owner(self).desk is not None, "-stale")
+
+    def _tick(self) -> None:
+        app = owner(self)
+        snapshot = app.snapshot
+        self.query_one(Status).show(snapshot)
+        self._show_gauges(snapshot)
+        self._show_link()
+        self.receipt.show(snapshot.activities)
+        self.log_pane.show(snapshot.run, host_now(snapshot))
+        self.log_pane.view.reason = app.reasons.get("log", "") or app.reasons.get("run", "")
+
+    # layout
+
+    @property
+    def _single(self) -> bool:
+        width, height = self.size
+        return self._zoomed or width < WIDE[0] or height < WIDE[1]
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay the panes out for the new size."""
+        self.lay_out()
+
+    def lay_out(self) -> None:
+        """Show all panes, or the one that was picked."""
+        width, height = self.size
+        tiny = width < SMALLEST[0] or height < SMALLEST[1]
+        self.set_class(tiny, "-tiny")
+        if tiny:
+            said = f"{width}×{height} is too small for the cockpit.\nMake the terminal at least {SMALLEST[0]}×{SMALLEST[1]}; the server goes on."
+            self.query_one("#too-small", Static).update(Content(said))
+        single = self._single
+        self.set_class(single, "-single")
+        for pane, _ in TABS:
+            self.query_one(f"#{pane}").display = not single or pane == self._pane
+        self.query_one("#gauges").display = not single or self._pane in ("gpus", "throughput")
+        self.query_one("#work").display = not single or self._pane in ("source", "patches")
+        gpus = owner(self).snapshot.gpus
+        if not single:
+            self.query_one("#gauges").styles.height = max(9, min(11, len(gpus.gpus) + 3 if gpus else 9))
+        else:
+            self.query_one("#gauges").styles.height = "1fr"
+        self.query_one(Tabs).show(self._pane)
+        self._show_gauges(owner(self).snapshot)
+
+    def show_pane(self, pane: str) -> None:
+        """Focus a pane, and show it where only one has room."""
+        self._pane = pane
+        self.lay_out()
+        self._pane_widget(pane).focus()
+
+    def _pane_widget(self, pane: str) -> Widget:
+        return self.query_one(f"#{pane}")
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Show the keys of the pane that has the focus now."""
+        for node in event.widget.ancestors_with_self:
+            if node.id in dict(TABS):
+                self._pane = str(node.id)
+                self.query_one(Keys).show(PANES.get(self._pane, ""))
+                self.query_one(Tabs).show(self._pane)
+                return
+
+    def on_tabs_picked(self, event: Tabs.Picked) -> None:
+        """Show the pane whose name was clicked."""
+        if event.pane == "runs":
+            owner(self).action_act("show_runs")
+        else:
+            self.show_pane(event.pane)
+
+    def open_file(self, path: str, line: int | None) -> None:
+        """Open a file in the source pane."""
+        self.show_pane("source")
+        self.source.open(path, line)
+
+    # keys
+
+    def do(self, verb: Verb) -> None:
+        """Do a verb that needs no host."""
+        match verb.id:
+            case "show_source" | "show_patches" | "show_gpus" | "show_throughput":
+                self.show_pane(verb.id.removeprefix("show_"))
+            case "show_log":
+                self.show_pane("log-pane")
+            case "zoom_pane":
+                self._zoomed = not self._zoomed
+                self.show_pane(self._pane)
+            case "switch_theme":
+                owner(self).switch_theme()
+            case "go_back":
+                self._back()
+            case "quit":
+                self.run_worker(owner(self).leave(), group="leave")
+            case _:
+                pane = next(pane for pane, name in PANES.items() if name == verb.where)
+                self.show_pane(pane)
+                widget = self._pane_widget(pane)
+                self.call_later(widget.run_action, verb.id)
+
+    def _back(self) -> None:
+        if self.receipt.fault is not None:
+            self.receipt.show_fault(None)
+            return
+        widget = self._pane_widget(self._pane)
+        if isinstance(widget, SourcePane | LogPane) and widget.action_go_back():
+            return
+        if self._zoomed:
+            self._zoomed = False
+            self.show_pane(self._pane)
+
+    def action_focus_next(self) -> None:
+        """Go to the next pane."""
+        self._cycle(1)
+
+    def action_focus_previous(self) -> None:
+        """Go to the pane before."""
+        self._cycle(-1)
+
+    def _cycle(self, way: int) -> None:
+        names = [pane for pane, _ in TABS]
+        self.show_pane(names[(names.index(self._pane) + way) % len(names)])

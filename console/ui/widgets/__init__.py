@@ -1,0 +1,1 @@
+"""Widgets: draw what they are given, and know no operation."""

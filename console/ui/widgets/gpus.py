@@ -1,0 +1,115 @@
+"""GPU gauges: one widget, one row a GPU, bars scaled to the limit and a minute of history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from console.domain.gpu import GpuReading, GpuSample
+from console.domain.text import clean, dash
+from console.state.store import Snapshot
+from console.ui import clock
+from console.ui.drawing import Span, age, bar, braille, columns, fit, marked
+from console.ui.widgets.frame import Framed
+from console.ui.widgets.inks import Painting
+
+STALE_S = 3.0
+"""Older readings are dimmed and carry their age."""
+
+
+def power_ink(reading: GpuReading) -> str:
+    """Return the ink of a power bar: a throttled GPU is not simply busy."""
+    return "warn" if reading.throttle else "bar"
+
+
+def total(sample: GpuSample | None) -> str:
+    """Return the power of all GPUs of their limit."""
+    if sample is None or not sample.gpus:
+        return ""
+    power, limit = sample.power_w, sample.limit_w
+    share = f" · {power / limit * 100:.0f} %" if power is not None and limit else ""
+    return f"{dash(power)} of {dash(limit)} W{share}"
+
+
+def readings_age(sample: GpuSample | None) -> float | None:
+    """Return how old the newest reading is."""
+    return None if sample is None or not sample.received else clock.monotonic() - sample.received
+
+
+def throttled(reading: GpuReading) -> Span:
+    """Return the throttle reasons in a word."""
+    if reading.lost:
+        return "lost", "bad"
+    if reading.throttle is None:
+        return "—", "dim"
+    if not reading.throttle:
+        return "none", "dim"
+    return clean(reading.throttle[0] + (f" +{len(reading.throttle) - 1}" if len(reading.throttle) > 1 else "")), "warn"
+
+
+class Gpus(Painting, Framed, can_focus=True):
+    """All GPUs of the host."""
+
+    def __init__(self) -> None:
+        super().__init__(id="gpus")
+        self.snapshot = Snapshot()
+        self.reason = ""
+        self.entitle("4", "GPUs")
+
+    def show(self, snapshot: Snapshot, reason: str = "") -> None:
+        """Show a snapshot; `reason` says why there are no readings."""
+        self.snapshot, self.reason = snapshot, reason
+        right = total(snapshot.gpus)
+        old = readings_age(snapshot.gpus)
+        if old is not None and old > STALE_S:
+            right = f"{right} · {age(old)} ago"
+        self.entitle("4", "GPUs", right)
+        self.repaint()
+
+    def lines(self, width: int, height: int) -> Sequence[Sequence[Span]]:
+        """Return a heading and a row a GPU."""
+        sample = self.snapshot.gpus
+        if sample is None or not sample.gpus:
+            why = self.reason or (sample.reason if sample else "")
+            return [
+                [("", "")],
+                [(" power, clocks and memory of every GPU, ten times a second", "dim")],
+                [(f" none yet: {clean(why)}" if why else " waiting for the first reading", "warn" if why else "dim")],
+            ]
+        old = readings_age(sample)
+        stale = " dim" if old is not None and old > STALE_S else ""
+        rest = width - 52
+        bar_width = max(6, min(40, rest * 5 // 9)) if rest >= 14 else max(4, rest)
+        past = max(0, min(30, rest - bar_width)) if rest >= 14 else 0
+        head = f" GPU {'power of limit':<{bar_width}.{bar_width}} {'W':>5}  {'60 s':<{past}.{past}} {'util %':>6} {'°C':>4} {'MHz':>6} {'mem GiB':>9} throttle"
+        rows: list[list[Span]] = [[(head, "dim")]]
+        for place, reading in enumerate(sample.gpus):
+            if len(rows) >= height > 1 and place < len(sample.gpus):
+                rows[-1] = [(f" … {len(sample.gpus) - place + 1} more (+ zooms)", "dim")]
+                break
+            rows.append(self._row(place, reading, bar_width, past, stale))
+        return rows
+
+    def _row(self, place: int, reading: GpuReading, bar_width: int, past: int, stale: str) -> list[Span]:
+        sample = self.snapshot.gpus
+        assert sample is not None
+        limit = reading.power_limit_w
+        share = reading.power_draw_w / limit if reading.power_draw_w is not None and limit else None
+        mine = [(time, watts[place] if place < len(watts) else None) for time, watts in self.snapshot.gpu_history]
+        history = braille(columns(mine, sample.time, past * 2), limit or 1.0)[0] if past else ""
+        marks = [(mark.time, mark.kind) for mark in self.snapshot.marks]
+        used, size = reading.memory_used_mib, reading.memory_total_mib
+        memory = f"{dash(None if used is None else used / 1024)}/{dash(None if size is None else size / 1024)}"
+        spans: list[Span] = [(f" {reading.index:>3} ", "number"), *bar(share, bar_width, power_ink(reading))]
+        spans += [
+            (f" {dash(reading.power_draw_w):>5}  ", "strong" + stale),
+            *marked(history, marks, sample.time, "info"),
+        ]
+        hot = " warn" if reading.temperature_c is not None and reading.temperature_c >= 85 else ""
+        spans += [
+            (f" {dash(reading.gpu_util_pct):>6}", stale),
+            (f" {dash(reading.temperature_c):>4}", stale + hot),
+            (f" {dash(reading.sm_clock_mhz):>6}", stale),
+            (f" {memory:>9} ", stale),
+        ]
+        text, ink = throttled(reading)
+        return [*spans, (fit(text, 8), ink)]

@@ -1,0 +1,149 @@
+"""Throughput gauge: tokens per second with their history, queues, and what a token costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from console.domain.text import clean, dash
+from console.state.store import Snapshot
+from console.ui import clock
+from console.ui.drawing import Span, age, braille, columns, marked, spread, width_of
+from console.ui.widgets.frame import Framed
+from console.ui.widgets.inks import Painting
+
+STALE_S = 5.0
+
+
+def joules_per_token(snapshot: Snapshot) -> float | None:
+    """Return energy per output token now."""
+    speed = snapshot.throughput.output_tok_s if snapshot.throughput else None
+    power = snapshot.gpus.power_w if snapshot.gpus else None
+    return power / speed if power is not None and speed else None
+
+
+def source_and_age(snapshot: Snapshot) -> str:
+    """Return where the speed comes from and how old it is."""
+    sample = snapshot.throughput
+    if sample is None or not sample.source:
+        return ""
+    old = clock.monotonic() - sample.received if sample.received else None
+    word = " stale" if sample.stale else ""
+    return f"{clean(sample.source)}, {age(old)}{word}"
+
+
+def is_stale(snapshot: Snapshot) -> bool:
+    """Return whether the speed is too old to be believed."""
+    sample = snapshot.throughput
+    return sample is not None and (
+        sample.stale or (sample.received > 0 and clock.monotonic() - sample.received > STALE_S)
+    )
+
+
+def queues(snapshot: Snapshot, *, short: bool = False) -> list[Span]:
+    """Return running, queued, KV usage, cache hits and retractions."""
+    sample = snapshot.throughput
+    running, queued, kv, hit, out = (
+        (sample.running, sample.queued, sample.kv_usage, sample.cache_hit, sample.retracted) if sample else (None,) * 5
+    )
+
+    def percent(value: float | None) -> str:
+        return dash(None if value is None else value * 100) + (" %" if value is not None else "")
+
+    pairs = [
+        ("run" if short else "running", dash(running)),
+        ("queue" if short else "queued", dash(queued)),
+        ("KV", percent(kv)),
+    ]
+    if not short:
+        pairs += [("cache hit", percent(hit)), ("retracted", dash(out))]
+    spans: list[Span] = []
+    for word, value in pairs:
+        bad = word == "retracted" and bool(out)
+        spans += [(f"{word} ", "dim"), (value, "warn" if bad else "strong"), ("   " if not short else "  ", "")]
+    return spans
+
+
+class Throughput(Painting, Framed, can_focus=True):
+    """How fast the server is now."""
+
+    def __init__(self) -> None:
+        super().__init__(id="throughput")
+        self.snapshot = Snapshot()
+        self.reason = ""
+        self.entitle("5", "Throughput")
+
+    def show(self, snapshot: Snapshot, reason: str = "") -> None:
+        """Show a snapshot; `reason` says why there is no speed."""
+        self.snapshot, self.reason = snapshot, reason
+        self.entitle("5", "Throughput", source_and_age(snapshot), "$warning" if is_stale(snapshot) else "$muted")
+        self.repaint()
+
+    def lines(self, width: int, height: int) -> Sequence[Sequence[Span]]:
+        """Return speed, history, lines to compare with, queues and cost."""
+        snapshot = self.snapshot
+        sample = snapshot.throughput
+        if sample is None or not sample.source:
+            why = self.reason or (sample.reason if sample else "")
+            return [
+                [("", "")],
+                [(" tokens per second, queues and joules per token", "dim")],
+                [(f" none: {clean(why)}", "dim") if why else (" no server runs: x s starts one", "dim")],
+            ]
+        speed = sample.output_tok_s
+        ink = "dim" if is_stale(snapshot) or sample.idle else "accent strong"
+        said = "idle" if sample.idle else f"{dash(speed)} tok/s"
+        now = snapshot.gpus.time if snapshot.gpus else sample.time
+        room = max(1, min(6, height - 4))
+        rows = self._chart(width, room, max(now, sample.time))
+        head: list[Span] = [(f" {said}", ink), ("   best ", "dim"), (dash(snapshot.best_tok_s), "strong")]
+        joules = joules_per_token(snapshot)
+        power = snapshot.gpus.power_w if snapshot.gpus else None
+        per_watt = speed / power if speed is not None and power else None
+        cost: list[Span] = [
+            (" ", ""),
+            (dash(joules, 2), "strong"),
+            (" J/token   ", "dim"),
+            (dash(per_watt, 2), "strong"),
+            (" tok/s per W", "dim"),
+        ]
+        return [
+            spread(head, self._target(width - width_of(head) - 2), width),
+            *rows,
+            [("", "")],
+            [(" ", ""), *queues(snapshot)],
+            cost,
+        ]
+
+    def _target(self, width: int) -> list[Span]:
+        target = self.snapshot.profile.target if self.snapshot.profile else None
+        if target is None or target.output_tok_s is None:
+            return []
+        spans: list[Span] = [("target ", "dim"), (dash(target.output_tok_s), "strong")]
+        for origin in (f", {clean(target.origin)} (other model)", " (other model)"):
+            if target.origin and width_of(spans) + len(origin) <= width:
+                return [*spans, (origin, "dim"), (" ", "")]
+        return [*spans, (" ", "")]
+
+    def _chart(self, width: int, height: int, now: float) -> list[list[Span]]:
+        snapshot = self.snapshot
+        target = snapshot.profile.target.output_tok_s if snapshot.profile else None
+        top = max(
+            filter(
+                None, (target, snapshot.best_tok_s, snapshot.throughput.output_tok_s if snapshot.throughput else None)
+            ),
+            default=1.0,
+        )
+        label = len(dash(top)) + 1
+        cells = max(4, width - label - 2)
+        rows = braille(columns(snapshot.tok_s_history, now, cells * 2), top, height)
+        marks = [(mark.time, mark.kind) for mark in snapshot.marks]
+        drawn: list[list[Span]] = []
+        for place, row in enumerate(rows):
+            edge = dash(top) if place == 0 else "0" if place == height - 1 and height > 1 else ""
+            line: list[Span] = [(f" {edge:>{label - 1}}", "dim"), ("┤" if edge else "│", "track")]
+            if place == 0:
+                line += [(cell, "info") if cell.strip() else ("┄", "track") for cell in row]
+            else:
+                line += marked(row, marks if place == height - 1 else (), now, "info")
+            drawn.append(line)
+        return drawn

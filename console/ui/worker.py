@@ -1,0 +1,56 @@
+"""The funnel: every operation that a key starts runs here, and here alone its faults are told."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.dom import DOMNode
+
+from console.errors import AlreadySoError, ConsoleError
+
+if TYPE_CHECKING:
+    from textual.worker import Worker
+
+    from console.ui.app import TokwattApp
+
+
+def owner(node: DOMNode) -> TokwattApp:
+    """Return the app of a widget or screen, as ours."""
+    return cast("TokwattApp", node.app)
+
+
+def launch(
+    app: TokwattApp,
+    work: Coroutine[Any, Any, None],
+    *,
+    group: str,
+    exclusive: bool = False,
+    lasting: bool = False,
+    watching: str = "",
+) -> Worker[None]:
+    """Run an operation in a worker.
+
+    Args:
+        app: Who tells the faults.
+        work: What to do.
+        group: Workers of one group; `exclusive` ends the others of it first.
+        exclusive: Whether the newest of a group is the only one.
+        lasting: Whether a fault stays until it was read, such as that of a write.
+        watching: Name of an endless reading; its fault is told in its pane instead.
+    """
+    return app.run_worker(_funnel(app, work, lasting, watching), group=group, exclusive=exclusive, name=group)
+
+
+async def _funnel(app: TokwattApp, work: Coroutine[Any, Any, None], lasting: bool, watching: str) -> None:
+    try:
+        await work
+    except AlreadySoError as error:
+        app.tell(error)
+    except ConsoleError as error:
+        if watching:
+            app.reasons[watching] = error.one_line()
+        elif lasting:
+            app.tell_lasting(error)
+        else:
+            app.tell(error)
