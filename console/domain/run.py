@@ -102,6 +102,8 @@ class Run:
     operator: str = ""
     evidence: tuple[str, ...] = ()
     """`[evidence] log` texts of the known patches that this run's log has shown."""
+    utc_offset_s: int | None = None
+    """Of the host's local time when it was launched: what the log's stamps mean."""
 
 
 class LogKind(StrEnum):

@@ -167,6 +167,7 @@ def state_of(folder: str) -> dict[str, Any]:
         "time": time.time(),
     }
     state.update(_process_of(folder, state["record"]))
+    state["stop"] = _read_json(os.path.join(folder, "stop")) or None
     text = _read(os.path.join(folder, "exit")).split()
     if text and text[0].lstrip("-").isdigit():
         state["exit"] = int(text[0])
@@ -255,6 +256,14 @@ def _watch_run(call: Call) -> Result:
     return state_of(folder), b""
 
 
+def _note_stop(call: Call) -> Result:
+    """Write down, before a run is stopped, that it was asked for and by whom."""
+    folder = _own_folder(call)
+    with open(os.path.join(folder, "stop"), "w", encoding="utf-8") as file:
+        json.dump({"operator": call.text("operator", ""), "at": time.time()}, file)
+    return state_of(folder), b""
+
+
 def _own_folder(call: Call) -> str:
     folder = os.path.join(runs_folder(), os.path.basename(call.text("folder").rstrip("/")))
     if not os.path.isdir(folder):
@@ -328,6 +337,7 @@ OPS: dict[str, Operation] = {
     "runs": _runs,
     "run_state": _run_state,
     "watch_run": _watch_run,
+    "note_stop": _note_stop,
     "preflight": _preflight,
     "gpu_processes": _gpu_processes,
 }

@@ -200,4 +200,14 @@ def _followed(call: Call) -> Result:
     return {}, b""
 
 
-OPS: dict[str, Operation] = {"follow": _follow, "followed": _followed}
+def _read_log(call: Call) -> Result:
+    """Return at most `length` bytes from `offset` (from the end when negative), with size and inode."""
+    with open(call.text("path"), "rb", buffering=0) as file:
+        status = os.fstat(file.fileno())
+        offset = call.number("offset")
+        offset = max(0, status.st_size + offset) if offset < 0 else offset
+        data = os.pread(file.fileno(), min(call.number("length"), BACK_LIMIT), offset)
+    return {"offset": offset, "size": status.st_size, "inode": status.st_ino}, data
+
+
+OPS: dict[str, Operation] = {"follow": _follow, "followed": _followed, "read_log": _read_log}

@@ -1,0 +1,158 @@
+"""Before and at a launch: what stands in its way, and what a run must remember."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from console.domain.patch import DiskState
+from console.domain.profile import Profile, Secret
+from console.engines.registry import engine
+from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
+from console.operations.desk import Desk
+
+FREE_MIB = 256.0
+"""Below this much free space a log is likely to be cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What a launch would meet on the host."""
+
+    listeners: tuple[Mapping[str, Any], ...]
+    gpu_processes: tuple[Mapping[str, Any], ...] | None
+    free_mib: float
+
+
+async def preflight(desk: Desk, profile: Profile) -> Preflight:
+    """Look at everything that would keep a launch from coming up, in one round trip.
+
+    Raises:
+        UsageError: Interpreter, folder or model of the profile is not there.
+    """
+    adapter = engine(profile.engine.kind)
+    args = {
+        "port": profile.launch.port,
+        "program": adapter.command(profile)[0],
+        "cwd": profile.launch.workdir,
+        "paths": list(adapter.model_paths(profile)),
+    }
+    said = (await desk.link.call("preflight", args)).result
+    host, file = desk.link.host.name, profile.path or profile.name
+    if not said["program"]:
+        why = "may not be executed" if said["program_exists"] else "does not exist"
+        raise UsageError(f"{file}: engine.python {args['program']} {why} on {host}")
+    if not said["cwd_is_folder"]:
+        raise UsageError(f"{file}: launch.workdir {profile.launch.workdir} is no folder on {host}")
+    if said["missing"]:
+        raise UsageError(f"{file}: launch.args: {', '.join(said['missing'])} does not exist on {host}")
+    holders = said["gpu_processes"]
+    return Preflight(tuple(said["listeners"]), tuple(holders) if holders is not None else None, float(said["free_mib"]))
+
+
+def must_have_port(desk: Desk, profile: Profile, found: Preflight) -> None:
+    """Raise `RefusedError` naming the owner when the port is taken."""
+    for owner in found.listeners:
+        who = (
+            f"pid {owner['pid']} ({owner['user']}): {owner['title'][:160]}" if owner["pid"] else f"user {owner['user']}"
+        )
+        raise RefusedError(
+            f"{desk.link.host.name}: port {profile.launch.port} is taken by {who}",
+            f"it listens on {owner['address']}",
+            "stop it, or change port under [launch]",
+        )
+
+
+def warn(desk: Desk, found: Preflight) -> None:
+    """Tell what does not stop a launch but may spoil it."""
+    for holder in found.gpu_processes or ():
+        memory = f"{holder['memory_mib']:,.0f} MiB" if holder.get("memory_mib") is not None else "memory"
+        desk.say(f"warning: pid {holder['pid']} ({holder['user']}: {holder['title'][:80]}) holds {memory} of a GPU")
+    if found.free_mib < FREE_MIB:
+        desk.say(f"warning: only {found.free_mib:.0f} MiB are free for the log")
+
+
+async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str, Any]:
+    """Start the server as a new run; return the state of its folder."""
+    adapter = engine(profile.engine.kind)
+    env, host_env = environment(profile)
+    argv = adapter.command(profile)
+    record: dict[str, Any] = {
+        "profile": profile.name,
+        "profile_text": _text(profile),
+        "engine": profile.engine.kind,
+        "port": profile.launch.port,
+        "argv": list(adapter.redacted(argv)),
+        "operator": desk.operator,
+        "host": desk.link.host.name,
+        "badge": desk.link.host.badge,
+        "gpu_processes": list(found.gpu_processes or ()),
+        **await _identity(desk),
+    }
+    args = {"cwd": profile.launch.workdir, "record": record, "host_env": host_env}
+    body = json.dumps({"argv": list(argv), "env": env}).encode()
+    try:
+        return (await desk.link.call("launch", args, body, deadline_s=60)).result
+    except RemoteError as error:
+        if error.kind == "noenv":
+            names = ", ".join(map(str, error.facts.get("names") or ()))  # type: ignore[call-overload]
+            raise UsageError(f"{profile.path}: launch.env: {names} is not in the host's environment") from error
+        raise
+
+
+def environment(profile: Profile) -> tuple[dict[str, str], list[str]]:
+    """Return the variables of a launch, secrets filled in, and the names that the host must have itself."""
+    env: dict[str, str] = {}
+    host_env: list[str] = []
+    for name, value in profile.launch.env.items():
+        if not isinstance(value, Secret):
+            env[name] = value
+        elif value.source == "host-env":
+            host_env.append(name)
+        elif name in os.environ:
+            env[name] = os.environ[name]
+        else:
+            raise UsageError(f"{profile.path or profile.name}: launch.env.{name} is not in this console's environment")
+    return env, host_env
+
+
+async def _identity(desk: Desk) -> dict[str, Any]:
+    """Return what the process will have loaded: package, versions, patches on, hashes of patched files."""
+    from console.operations.host import engine_package
+    from console.operations.patches import statuses
+
+    package = await engine_package(desk)
+    found: dict[str, Any] = {
+        "package": package.folder,
+        "versions": {package.name: package.version or ""},
+        "patches_on": [],
+        "hashes": {},
+    }
+    try:
+        known = await statuses(desk)
+    except ConsoleError as error:
+        desk.say(f"patches: {error.one_line()}")
+        return found
+    found["patches_on"] = [status.name for status in known if status.disk is DiskState.ON]
+    files = sorted({posixpath.join(package.folder, file) for status in known for file in status.files})
+    if files:
+        hashes = (await desk.link.call("hash", {"paths": files})).result
+        found["hashes"] = _digests(hashes)
+    return found
+
+
+def _digests(said: Mapping[str, Any]) -> dict[str, str]:
+    table = said.get("hashes", said)
+    return {path: digest for path, digest in table.items() if isinstance(digest, str) and len(digest) == 64}
+
+
+def _text(profile: Profile) -> str:
+    try:
+        with open(profile.path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,250 @@
+"""How a run stands: its folder on the host, its log, its HTTP, put together as a `Run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from console.domain.run import Failure, FileHash, LogRecord, ProcessId, Run, Rung, RunPhase
+from console.domain.text import clean
+from console.engines.protocol import Engine, Watch
+from console.engines.records import LogParser
+from console.engines.registry import engine
+from console.errors import ConsoleError, RemoteError
+from console.operations.desk import Desk
+from console.remote.http import http_client
+
+HEAD_BYTES = 4 * 1024 * 1024
+"""Read from the start of a log: the start-up."""
+
+TAIL_BYTES = 256 * 1024
+"""Read from its end when it is longer than that: the failure."""
+
+LAST_LINES = 5
+ANSWER_S = 3.0
+
+LIVING = (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY, RunPhase.STOPPING)
+
+State = Mapping[str, Any]
+"""What the host says of a run folder (`run_state`)."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """A run's log read so far."""
+
+    watch: Watch
+    parser: LogParser
+    patterns: tuple[str, ...] = ()
+    """Evidence texts to look for."""
+    inode: int = 0
+    offset: int = 0
+    """Where reading goes on."""
+    evidence: set[str] = field(default_factory=set)
+    resolved: Mapping[str, object] = field(default_factory=dict)
+    last_lines: list[str] = field(default_factory=list)
+    adapter: Engine | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self.offset += len(data)
+        self.take(self.parser.feed(data))
+
+    def take(self, records: Sequence[LogRecord]) -> None:
+        """Take the next records."""
+        for record in records:
+            self.watch.see(record)
+            self.evidence.update(text for text in self.patterns if text in record.raw)
+            if not self.resolved and self.adapter is not None and "server_args=" in record.raw[:200]:
+                self.resolved = self.adapter.resolved_from_log(record.raw)
+        if records:
+            lines = [line for record in records[-LAST_LINES:] for line in record.raw.split("\n") if line.strip()]
+            self.last_lines = (self.last_lines + lines)[-LAST_LINES:]
+
+
+def run_of(state: State) -> Run:
+    """Return what a run folder says, its log unread."""
+    record: Mapping[str, Any] = state.get("record") or {}
+    process = None
+    if state.get("pid") is not None:
+        process = ProcessId(int(state["pid"]), int(state["start_ticks"]), int(state["session"]))
+    return Run(
+        id=str(record.get("id") or str(state["folder"]).rpartition("/")[2]),
+        profile=str(record.get("profile", "")),
+        engine=str(record.get("engine", "sglang")),
+        folder=str(state["folder"]),
+        log=str(state["log"]),
+        port=int(record.get("port", 0)),
+        started_at=float(record.get("started_at", 0.0)),
+        process=process,
+        argv=tuple(record.get("argv", ())),
+        phase=_bare_phase(state),
+        ended_at=state.get("ended_at"),
+        exit_status=state.get("exit"),
+        hashes=tuple(FileHash(path, digest) for path, digest in dict(record.get("hashes") or {}).items()),
+        patches_on=tuple(record.get("patches_on", ())),
+        versions=dict(record.get("versions") or {}),
+        operator=str(record.get("operator", "")),
+        utc_offset_s=record.get("utc_offset_s"),
+    )
+
+
+def _bare_phase(state: State) -> RunPhase:
+    if state.get("alive"):
+        return RunPhase.STOPPING if state.get("stop") else RunPhase.STARTING
+    if state.get("exit") is None:
+        return RunPhase.LOST
+    asked = state["exit"] == 0 or state.get("stop")
+    return RunPhase.EXITED if asked else RunPhase.FAILED
+
+
+def reading_of(run: Run, patterns: Sequence[str] = (), offset: int = 0) -> Reading:
+    """Return a reading that has seen nothing of the run's log yet."""
+    adapter = engine(run.engine)
+    parser = LogParser(adapter.grammar(), offset=offset, utc_offset_s=run.utc_offset_s)
+    return Reading(adapter.watch(), parser, tuple(patterns), offset=offset, adapter=adapter)
+
+
+async def read_through(desk: Desk, run: Run, patterns: Sequence[str] = ()) -> Reading:
+    """Read a run's log: its first megabytes, and the end where it is longer than those."""
+    reading = reading_of(run, patterns)
+    try:
+        head = await desk.link.call("read_log", {"path": run.log, "offset": 0, "length": HEAD_BYTES})
+    except RemoteError as error:
+        if error.kind == "enoent":
+            return reading
+        raise
+    reading.inode = int(head.result["inode"])
+    reading.feed(head.body)
+    if int(head.result["size"]) > HEAD_BYTES + TAIL_BYTES:
+        tail = await desk.link.call("read_log", {"path": run.log, "offset": -TAIL_BYTES, "length": TAIL_BYTES})
+        start = tail.body.find(b"\n") + 1
+        adapter = engine(run.engine)
+        reading.offset = int(tail.result["offset"]) + start
+        reading.parser = LogParser(adapter.grammar(), offset=reading.offset, utc_offset_s=run.utc_offset_s)
+        reading.feed(tail.body[start:])
+    return reading
+
+
+def run_with(run: Run, state: State, reading: Reading, *, answers: bool | None = None) -> Run:
+    """Return the run as folder, process, log and HTTP say together.
+
+    Args:
+        run: What is known so far.
+        state: The folder.
+        reading: The log.
+        answers: Whether HTTP answers; `None` when it was not asked.
+    """
+    watch, ended = reading.watch, not state.get("alive")
+    fresh = run_of(state)
+    failure = watch.failure(ended=ended and fresh.phase is not RunPhase.EXITED)
+    phase = _phase(fresh.phase, watch, failure, answers)
+    if phase is RunPhase.FAILED and failure is None:
+        failure = _ended_without_a_word(state, reading)
+    if phase in (RunPhase.EXITED, RunPhase.READY, RunPhase.BUSY):
+        failure = None
+    ready_at = _epoch(watch.ready_clock, fresh) if watch.ready_clock else None
+    return replace(
+        fresh,
+        phase=phase,
+        ready_at=ready_at if phase not in (RunPhase.FAILED, RunPhase.STARTING) or watch.ready else None,
+        ladder=_since_launch(watch, fresh),
+        failure=_held_by_others(failure, state),
+        evidence=tuple(text for text in reading.patterns if text in reading.evidence),
+        resolved=reading.resolved or run.resolved,
+    )
+
+
+def _phase(bare: RunPhase, watch: Watch, failure: Failure | None, answers: bool | None) -> RunPhase:
+    if bare is RunPhase.STARTING:
+        if failure is not None:
+            return RunPhase.FAILED
+        if not watch.ready:
+            return RunPhase.STOPPING if watch.stopping else RunPhase.STARTING
+        if watch.stopping:
+            return RunPhase.STOPPING
+        return RunPhase.BUSY if answers is False else RunPhase.READY
+    if bare is RunPhase.FAILED and watch.stopping and failure is None:
+        return RunPhase.EXITED  # drained: it ends itself with SIGKILL, which looks like a kernel kill
+    return bare
+
+
+def _ended_without_a_word(state: State, reading: Reading) -> Failure:
+    status = int(state.get("exit") or 0)
+    if status > 128:
+        cause = f"killed by signal {status - 128}"
+        hint = "look for the out-of-memory killer in the host's kernel log (dmesg)" if status == 137 else ""
+    else:
+        cause, hint = f"ended with exit status {status}", ""
+    return Failure(cause, tuple(clean(line) for line in reading.last_lines), hint)
+
+
+def _held_by_others(failure: Failure | None, state: State) -> Failure | None:
+    """Name who held GPU memory at launch, where memory is what was missing."""
+    holders = (state.get("record") or {}).get("gpu_processes") or []
+    if failure is None or "memory" not in failure.cause or not holders:
+        return failure
+    who = ", ".join(
+        f"pid {entry['pid']} ({entry.get('user')}, {entry.get('title', '')[:60]}"
+        + (f", {entry['memory_mib']:,.0f} MiB)" if entry.get("memory_mib") else ")")
+        for entry in holders[:4]
+    )
+    return replace(failure, hint=f"GPU memory was held at launch by {who}; stop it first")
+
+
+def _epoch(clock: str, run: Run) -> float | None:
+    """Return the moment of a log stamp, when that can be right."""
+    try:
+        local = datetime.fromisoformat(clock)
+    except ValueError:
+        return None
+    moment = local.replace(tzinfo=timezone(timedelta(seconds=run.utc_offset_s or 0))).timestamp()
+    return moment if -2 < moment - run.started_at < 7 * 86400 else None
+
+
+def _since_launch(watch: Watch, run: Run) -> tuple[Rung, ...]:
+    """Return the ladder with times after launch: importing comes before the first stamp."""
+    first = _epoch(watch.first_clock, run)
+    shift = max(0.0, first - run.started_at) if first is not None else 0.0
+    moved = []
+    for rung in watch.ladder():
+        began = None if rung.started_s is None else rung.started_s + (shift if rung.name != "start" else 0.0)
+        moved.append(replace(rung, started_s=began, ended_s=None if rung.ended_s is None else rung.ended_s + shift))
+    return tuple(moved)
+
+
+async def answers(desk: Desk, run: Run) -> bool:
+    """Return whether the server's cheap endpoint answers; never one that generates tokens."""
+    import httpx
+
+    try:
+        async with http_client(desk.link, run.port, timeout_s=ANSWER_S) as client:
+            reply = await client.get(engine(run.engine).ready_path)
+            return reply.status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+async def get_json(desk: Desk, port: int, path: str, *, timeout_s: float = ANSWER_S) -> Any:
+    """Return a JSON reply of the server; `None` when there is none."""
+    import httpx
+
+    try:
+        async with http_client(desk.link, port, timeout_s=timeout_s) as client:
+            reply = await client.get(path)
+            return reply.json() if reply.status_code == 200 else None
+    except (httpx.HTTPError, ValueError):
+        return None
+
+
+async def evidence_patterns(desk: Desk) -> tuple[str, ...]:
+    """Return the log texts that prove known patches."""
+    from console.operations.patches import known_patches
+
+    try:
+        return tuple(dict.fromkeys(patch.evidence_log for patch in known_patches(desk) if patch.evidence_log))
+    except ConsoleError as error:
+        desk.say(error.one_line())
+        return ()

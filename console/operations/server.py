@@ -1,0 +1,344 @@
+"""The server's life: start, stop, restart, status, attach, watch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+
+from console.domain.activity import Activity, Outcome
+from console.domain.profile import Profile
+from console.domain.run import ProcessId, Run, RunPhase
+from console.domain.text import clean
+from console.engines.protocol import Difference
+from console.engines.registry import engine
+from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
+from console.operations import launching, running, stopping
+from console.operations.desk import Desk
+from console.operations.running import LIVING
+from console.state.store import Mark
+
+RUNS_LOOKED_AT = 20
+
+
+async def start(desk: Desk, *, accept_running: bool = False) -> Run:
+    """Launch the profile's server as a new run; it outlives the console.
+
+    Args:
+        desk: Host and profile.
+        accept_running: Take a living run of this profile instead of refusing.
+
+    Raises:
+        AlreadySoError: A run of this profile lives.
+        RefusedError: The port is taken; the owner is named.
+        UsageError: The profile asks for what the host does not have.
+    """
+    profile = desk.must_profile()
+    desk.must_write("serve start")
+    living = await _living(desk, profile)
+    if living is not None and accept_running:
+        desk.store.update(run=living)
+        return living
+    if living is not None:
+        raise AlreadySoError(f"run {living.id} of {profile.name} is {living.phase.value} on port {living.port}")
+    async with _activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
+        found = await launching.preflight(desk, profile)
+        launching.must_have_port(desk, profile, found)
+        run = await _launched(desk, profile, found)
+        done(f"run {run.id}, pid {run.process.pid if run.process else '?'}")
+    return run
+
+
+async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> Run:
+    """Stop a run that we started, and prove that it is gone.
+
+    Raises:
+        AlreadySoError: Nothing of ours runs.
+        RefusedError: The server was not started by tokwatt; owner and command are named.
+    """
+    desk.must_write("serve stop")
+    run = run or await status(desk)
+    if run is None:
+        raise AlreadySoError(f"{desk.link.host.name}: no server runs")
+    if not run.adopted:
+        who = f"pid {run.process.pid}" if run.process else f"the server on port {run.port}"
+        raise RefusedError(
+            f"{who} was not started by tokwatt and is not stopped", f"{run.operator}: {' '.join(run.argv)}"
+        )
+    if run.phase not in LIVING and not await _left_over(desk, run):
+        raise AlreadySoError(f"run {run.id} has ended already", _how(run))
+    async with _activity(desk, "stop", f"stop {run.id}") as done:
+        desk.store.update(run=replace(run, phase=RunPhase.STOPPING))
+
+        def say(text: str) -> None:
+            desk.say(text)
+            done(text, False)
+
+        state = await stopping.end_run(desk, run, say, grace_s=grace_s)
+        reading = await running.read_through(desk, run)
+        ended = replace(running.run_with(run, state, reading), phase=RunPhase.EXITED, failure=None)
+        ended = replace(ended, evidence=run.evidence, resolved=run.resolved)
+        desk.store.update(run=ended)
+        done(_how(ended))
+    return ended
+
+
+async def restart(desk: Desk) -> Run:
+    """Stop the profile's run, when it has one, and start it again; what the profile lacks is found before the stop."""
+    profile = desk.must_profile()
+    desk.must_write("serve restart")
+    await launching.preflight(desk, profile)
+    launching.environment(profile)
+    living = await _living(desk, profile)
+    if living is not None:
+        await stop(desk, living)
+    return await start(desk)
+
+
+async def status(desk: Desk) -> Run | None:
+    """Return the run that matters: a living one of the profile, else a server on its port, else the newest.
+
+    Without a profile any run counts.
+    """
+    patterns = await running.evidence_patterns(desk)
+    states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
+    wanted = [state for state in states if desk.profile is None or _of(state, desk.profile)]
+    chosen = next((state for state in wanted if state["alive"]), None)
+    run = None
+    if chosen is None:
+        run = await _foreign(desk, states)
+        chosen = wanted[0] if wanted else None
+    if run is None and chosen is not None:
+        run = await _told(desk, chosen, patterns)
+    desk.store.update(run=run)
+    return run
+
+
+async def attach(desk: Desk) -> Run | None:
+    """Return the living server, ours or not, and show it; `None` when there is none."""
+    run = await status(desk)
+    return run if run is not None and run.phase in LIVING else None
+
+
+async def find_run(desk: Desk, run_id: str) -> Run:
+    """Return a run of this host by its number; raise `UsageError` when there is none."""
+    try:
+        state = (await desk.link.call("run_state", {"folder": run_id})).result
+    except RemoteError as error:
+        if error.kind != "enoent":
+            raise
+        raise UsageError(f"{desk.link.host.name}: no run {run_id}", hint="tokwatt serve status --all") from error
+    return await _told(desk, state, await running.evidence_patterns(desk))
+
+
+async def all_runs(desk: Desk) -> tuple[Run, ...]:
+    """Return the newest runs of this host by their folders alone, newest first."""
+    states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
+    return tuple(running.run_of(state) for state in states)
+
+
+async def wait_ready(desk: Desk, run: Run, *, deadline_s: float) -> Run:
+    """Return the run when its engine says that it is ready.
+
+    Raises:
+        ConsoleError: It died or was stopped; the title has the first cause.
+        DeadlineError: It is still starting after `deadline_s`.
+    """
+    watcher = asyncio.create_task(watch_run(desk), name="wait ready")
+    waiter = asyncio.create_task(_phase_told(desk, run), name="ready")
+    try:
+        done, _ = await asyncio.wait([watcher, waiter], timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            now = desk.store.snapshot.run or run
+            where = now.ladder[-1].name if now.ladder else "before its first line"
+            raise DeadlineError(
+                f"run {run.id} is not ready after {deadline_s:g} s", f"it is at: {where}", f"its log is {run.log}"
+            )
+        for task in done:
+            task.result()
+        return waiter.result()
+    finally:
+        for task in (watcher, waiter):
+            task.cancel()
+        await asyncio.gather(watcher, waiter, return_exceptions=True)
+
+
+async def _phase_told(desk: Desk, run: Run) -> Run:
+    """Narrate the ladder and return the run when it is ready; raise when it will never be."""
+    told: set[str] = set()
+    async for snapshot in desk.store.changes():
+        now = snapshot.run
+        if now is None or now.id != run.id:
+            continue
+        for rung in now.ladder:
+            if rung.name not in told and rung.started_s is not None:
+                told.add(rung.name)
+                desk.say(f"{rung.started_s:7.1f} s  {rung.name}")
+        if now.phase is RunPhase.READY:
+            return now
+        if now.phase not in (RunPhase.STARTING, RunPhase.BUSY):
+            raise _death(now)
+    raise ConsoleError(f"run {run.id}: nobody watches it")
+
+
+async def blast_radius(desk: Desk) -> str:
+    """Return what stopping the server now costs: requests in flight, minutes to be ready again."""
+    run = desk.store.snapshot.run or await status(desk)
+    if run is None or run.phase not in LIVING:
+        return "no server runs"
+    count = await requests_in_flight(desk, run)
+    flight = "requests in flight unknown" if count is None else f"{count} request{'s'[: count != 1]} in flight"
+    if run.ready_at is None:
+        return f"{flight} · it was never ready"
+    took = max(0.0, run.ready_at - run.started_at)
+    again = f"{took:.0f} s" if took < 90 else f"{took / 60:.0f} min"
+    return f"{flight} · ready again in about {again}, as last time"
+
+
+async def requests_in_flight(desk: Desk, run: Run) -> int | None:
+    """Return running plus waiting requests as the server says; `None` when it does not."""
+    adapter = engine(run.engine)
+    for path in adapter.loads_paths:
+        count = adapter.in_flight(await running.get_json(desk, run.port, path))
+        if count is not None:
+            return count
+    return None
+
+
+async def resolved_arguments(desk: Desk, run: Run) -> Mapping[str, object]:
+    """Return the arguments in force: from the server, else from its log; empty when neither tells."""
+    adapter = engine(run.engine)
+    info = await running.get_json(desk, run.port, adapter.info_path) if run.phase in LIVING else None
+    if isinstance(info, dict):
+        resolved = adapter.resolved(info)
+    elif run.log:
+        resolved = run.resolved or (await running.read_through(desk, run)).resolved
+    else:
+        resolved = {}
+    shown = desk.store.snapshot.run
+    if shown is not None and shown.id == run.id:
+        desk.store.update(run=replace(shown, resolved=resolved))
+    return resolved
+
+
+def differences(profile: Profile, resolved: Mapping[str, object]) -> Sequence[Difference]:
+    """Return the arguments of a profile that are in force otherwise than asked for."""
+    return engine(profile.engine.kind).differences(profile, resolved)
+
+
+async def _launched(desk: Desk, profile: Profile, found: launching.Preflight) -> Run:
+    launching.warn(desk, found)
+    state = await launching.launch(desk, profile, found)
+    run = running.run_of(state)
+    mark = Mark(run.started_at, "restart", f"{run.id} {profile.name}")
+    desk.store.update(run=run, marks=(*desk.store.snapshot.marks, mark))
+    return run
+
+
+async def _living(desk: Desk, profile: Profile) -> Run | None:
+    states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
+    alive = next((state for state in states if state["alive"] and _of(state, profile)), None)
+    return None if alive is None else await _told(desk, alive, await running.evidence_patterns(desk))
+
+
+async def _told(desk: Desk, state: running.State, patterns: Sequence[str]) -> Run:
+    run = running.run_of(state)
+    reading = await running.read_through(desk, run, patterns)
+    if not state["alive"]:
+        reading.take(reading.parser.close())
+    told = running.run_with(run, state, reading)
+    if told.phase is RunPhase.READY:
+        told = running.run_with(run, state, reading, answers=await running.answers(desk, told))
+    return told
+
+
+async def _left_over(desk: Desk, run: Run) -> bool:
+    """Whether processes of a run live on although its launcher is gone."""
+    return bool((await desk.link.call("run_state", {"folder": run.folder})).result["processes"])
+
+
+async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
+    """Return the server on the profile's port that we did not start; read-only."""
+    profile = desk.profile
+    kind, port = (profile.engine.kind, profile.launch.port) if profile else ("sglang", 0)
+    adapter = engine(kind)
+    port = port or adapter.default_port
+    listeners = (await desk.link.call("ports", {"port": port})).result["listeners"]
+    if not listeners:
+        return None
+    info = await running.get_json(desk, port, adapter.ready_path)
+    if not isinstance(info, dict):
+        return None
+    owner = listeners[0]
+    seen = (await desk.link.call("processes", {"pids": [owner["pid"]] if owner["pid"] else []})).result["processes"]
+    process = ProcessId(seen[0]["pid"], seen[0]["start_ticks"], seen[0]["session"]) if seen else None
+    return Run(
+        id="",
+        profile="",
+        engine=kind,
+        folder="",
+        log="",
+        port=port,
+        started_at=0.0,
+        process=process,
+        argv=tuple(str(owner["title"]).split()),
+        phase=RunPhase.READY,
+        adopted=False,
+        operator=str(owner["user"]),
+    )
+
+
+def _of(state: running.State, profile: Profile) -> bool:
+    record = state.get("record") or {}
+    return bool(record.get("profile") == profile.name)
+
+
+def _death(run: Run) -> ConsoleError:
+    if run.failure is not None:
+        detail = str(run.failure.lines[-1]) if run.failure.lines else ""
+        return ConsoleError(f"run {run.id} failed: {run.failure.cause}", detail, run.failure.hint)
+    return ConsoleError(f"run {run.id} is {run.phase.value}", _how(run), f"its log is {run.log}")
+
+
+def _how(run: Run) -> str:
+    if run.exit_status is None:
+        return "no exit status was left"
+    drained = " (the engine ends itself with SIGKILL after draining)" if run.exit_status == 137 else ""
+    return f"exit status {run.exit_status}{drained}"
+
+
+@contextlib.asynccontextmanager
+async def _activity(desk: Desk, verb: str, text: str, undo: str = "") -> AsyncIterator[_Done]:
+    began = time.monotonic()
+    number = desk.store.begin(Activity(0, verb, clean(text), started_at=time.time(), undo=undo))
+    done = _Done(desk, number)
+    try:
+        yield done
+    except ConsoleError as error:
+        outcome = Outcome.REFUSED if isinstance(error, RefusedError) else Outcome.FAILED
+        desk.store.amend(number, outcome=outcome, detail=clean(error.one_line()), ms=(time.monotonic() - began) * 1000)
+        raise
+    except asyncio.CancelledError:
+        desk.store.amend(number, outcome=Outcome.FAILED, detail=clean("cancelled"))
+        raise
+    desk.store.amend(number, outcome=Outcome.DONE, ms=(time.monotonic() - began) * 1000)
+
+
+class _Done:
+    """Tells an activity's detail as it goes on."""
+
+    def __init__(self, desk: Desk, number: int) -> None:
+        self._desk = desk
+        self._number = number
+
+    def __call__(self, text: str, _last: bool = True) -> None:
+        self._desk.store.amend(self._number, detail=clean(text))
+
+
+async def watch_run(desk: Desk) -> None:
+    """Keep the store's run fresh for ever: phases, failure, evidence; survives reconnects."""
+    from console.operations.watching import watch_run as watch
+
+    await watch(desk)

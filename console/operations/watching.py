@@ -1,0 +1,142 @@
+"""Watching the run: its log and its process, followed together for as long as the console lives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import replace
+from typing import Any
+
+from console.domain.run import Run, RunPhase
+from console.errors import DeadlineError, LinkLostError, RemoteError
+from console.operations import running, server
+from console.operations.desk import Desk
+from console.operations.logs import SETTLE_S, link_up, parts
+from console.operations.running import LIVING, Reading
+
+LOOK_AGAIN_S = 15.0
+"""How often a host without a living run is looked at: another operator may start one."""
+
+ASK_HTTP_S = 5.0
+
+
+async def watch_run(desk: Desk) -> None:
+    """Keep the store's run fresh for ever, over reconnects; ends only when the link is given up."""
+    while True:
+        try:
+            await link_up(desk)
+            run = desk.store.snapshot.run
+            if run is None or run.phase not in LIVING or not run.adopted:
+                run = await server.status(desk)
+            if run is not None and run.adopted and run.phase in LIVING:
+                await _Watcher(desk, run).watch()
+            else:
+                await _another(desk, run)
+        except (LinkLostError, DeadlineError):
+            await asyncio.sleep(0.3)
+
+
+async def _another(desk: Desk, run: Run | None) -> None:
+    """Return when another run is shown, or it is time to look again."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_AGAIN_S):
+            async for snapshot in desk.store.changes():
+                now = snapshot.run
+                if now is not None and now.phase in LIVING and (run is None or now.id != run.id):
+                    return
+
+
+class _Watcher:
+    """One run watched to its end."""
+
+    def __init__(self, desk: Desk, run: Run) -> None:
+        self._desk = desk
+        self._run = run
+        self._state: dict[str, Any] | None = None
+        self._reading: Reading | None = None
+        self._answers: bool | None = None
+        self._ask_at = 0.0
+        self._fed_at = 0.0
+        self._changed = asyncio.Event()
+
+    async def watch(self) -> None:
+        """Watch until nothing of the run is left."""
+        patterns = await running.evidence_patterns(self._desk)
+        self._reading = await running.read_through(self._desk, self._run, patterns)
+        tasks = [
+            asyncio.create_task(self._follow_log(self._reading), name="watch log"),
+            asyncio.create_task(self._follow_process(), name="watch process"),
+        ]
+        try:
+            while not await self._show():
+                waiting = asyncio.create_task(self._changed.wait())
+                await asyncio.wait([waiting, *tasks], timeout=SETTLE_S, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                self._changed.clear()
+                for task in tasks:
+                    if task.done():
+                        task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow_log(self, reading: Reading) -> None:
+        """Feed the log; a file that begins anew is read anew."""
+        source = parts(self._desk, self._run.log, offset=reading.offset, inode=reading.inode)
+        async with contextlib.aclosing(source):
+            async for part in source:
+                if part.event in ("truncated", "rotated"):
+                    fresh = running.reading_of(self._run, reading.patterns, part.offset)
+                    reading.parser = fresh.parser
+                    reading.offset = part.offset
+                reading.feed(part.data)
+                self._fed_at = time.monotonic()
+                self._changed.set()
+
+    async def _follow_process(self) -> None:
+        """Follow exit, life and processes; ends when nothing of the run is left."""
+        while True:
+            stream = self._desk.link.stream("watch_run", {"folder": self._run.folder, "every_ms": 300})
+            try:
+                async for reply in stream:
+                    self._state = dict(reply.result)
+                    self._changed.set()
+                    if not reply.more:
+                        await asyncio.Event().wait()  # the watcher sees the end and cancels
+            except LinkLostError:
+                await asyncio.sleep(0.3)
+            except RemoteError as error:
+                if error.kind != "enoent":
+                    raise
+                raise LinkLostError(f"run {self._run.id}: its folder is gone") from error
+            finally:
+                await stream.aclose()  # type: ignore[attr-defined]
+            await link_up(self._desk)
+
+    async def _show(self) -> bool:
+        """Put what is known into the store; return whether the run has ended."""
+        state, reading = self._state, self._reading
+        if state is None or reading is None:
+            return False
+        if not state["alive"]:
+            if reading.offset < int(state["log_size"]):
+                return False  # its last words are on the way
+            reading.take(reading.parser.close())
+        elif time.monotonic() - self._fed_at >= SETTLE_S:
+            reading.take(reading.parser.settle())
+        run = running.run_with(self._run, state, reading, answers=self._answers)
+        if run.phase in (RunPhase.READY, RunPhase.BUSY) and time.monotonic() >= self._ask_at:
+            self._ask_at = time.monotonic() + ASK_HTTP_S
+            self._answers = await running.answers(self._desk, run)
+            run = running.run_with(self._run, state, reading, answers=self._answers)
+        shown = self._desk.store.snapshot.run
+        if shown is not None and shown.id == run.id:
+            if shown.phase is RunPhase.STOPPING and run.phase in LIVING:
+                run = replace(run, phase=RunPhase.STOPPING)
+            run = replace(run, resolved=run.resolved or shown.resolved)
+        if shown != run and (shown is None or shown.id in ("", run.id)):
+            self._desk.store.update(run=run)
+        self._run = run
+        return run.phase not in LIVING and not state["processes"]
