@@ -1,0 +1,154 @@
+"""`tokwatt gpus`: GPU readings of a host, or of a file that somebody sent."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from console.domain.gpu import GpuReading, GpuSample
+from console.domain.text import dash
+from console.errors import UsageError
+
+if TYPE_CHECKING:
+    from console.cli.output import Output
+    from console.operations.desk import Desk
+
+VALUES = (
+    "power_draw_w", "power_mean_w", "power_limit_w", "power_default_w", "gpu_util_pct", "mem_util_pct", "memory_used_mib",
+    "memory_total_mib", "temperature_c", "sm_clock_mhz", "mem_clock_mhz", "max_sm_clock_mhz", "throttle", "fan_pct",
+    "energy_j", "pcie_tx_mb_s", "pcie_rx_mb_s", "pcie_gen", "pcie_width",
+)  # fmt: skip
+SETTLE_S = 1.6
+"""One sample waits so long for the slow values."""
+
+
+class _FileAction(argparse.Action):
+    """A file is read here: no host is needed."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        setattr(namespace, self.dest, values)
+        if values is not None:
+            namespace.needs = "nothing"
+
+
+def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    gpus = verbs.add_parser("gpus", parents=parents, help="GPU readings of the host, or of a file")
+    gpus.add_argument("file", nargs="?", metavar="FILE", action=_FileAction, help="nvidia-smi output: CSV, XML, table")
+    gpus.add_argument("--follow", action="store_true", help="go on, one object a sample with --json")
+    gpus.add_argument("--hz", type=float, default=1.0, help="samples a second, at most 10 (default: %(default)g)")
+    gpus.add_argument("--fields", metavar="NAMES", help="columns of a FILE without a header, as --query-gpu names them")
+    gpus.set_defaults(act=act, needs="host")
+
+
+async def act(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Print samples; 1 when there was no GPU in any."""
+    if not 0 < args.hz <= 10:
+        raise UsageError(f"--hz {args.hz:g}: must be over 0 and at most 10")
+    if args.file is not None:
+        return _from_file(args, out)
+    from console.operations.watch import gpu_samples
+
+    assert desk is not None
+    found = False
+    samples = gpu_samples(desk, hz=args.hz if args.follow else 10)
+    async with aclosing(samples if args.follow else _settled(samples)) as stream:  # type: ignore[type-var]
+        async for sample in stream:
+            found = found or bool(sample.gpus)
+            _print(sample, out)
+    return 0 if found else 1
+
+
+def _from_file(args: argparse.Namespace, out: Output) -> int:
+    from console.operations.watch import parse_gpu_file
+
+    try:
+        data = Path(args.file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{args.file}: cannot be read", error.strerror or str(error)) from error
+    samples = parse_gpu_file(data, tuple(args.fields.split(",")) if args.fields else ())
+    for sample in samples:
+        _print(sample, out)
+    if not samples:
+        out.say(f"{args.file}: no GPU readings in it")
+    return 0 if any(sample.gpus for sample in samples) else 1
+
+
+async def _settled(samples: AsyncIterator[GpuSample]) -> AsyncIterator[GpuSample]:
+    """Yield the one sample that has the slow values too, or the reason why there is none."""
+    until = time.monotonic() + SETTLE_S
+    async with aclosing(samples) as stream:  # type: ignore[type-var]
+        async for sample in stream:
+            whole = any(gpu.energy_j is not None or gpu.pcie_tx_mb_s is not None for gpu in sample.gpus)
+            if sample.reason or sample.source != "nvml" or whole or time.monotonic() > until:
+                yield sample
+                return
+
+
+def _print(sample: GpuSample, out: Output) -> None:
+    if out.json:
+        out.record(plain(sample))
+        return
+    if sample.reason:
+        out.line(f"no readings: {sample.reason}")
+    for gpu in sample.gpus:
+        out.line(_line(gpu))
+    if len(sample.gpus) > 1:
+        told = (
+            ""
+            if sample.reporting == len(sample.gpus)
+            else f" ({sample.reporting} of {len(sample.gpus)} GPUs reporting)"
+        )
+        out.line(f"all  {dash(sample.power_w)} of {dash(sample.limit_w)} W{told}")
+
+
+def plain(sample: GpuSample) -> dict[str, Any]:
+    """Return a sample as the shell's JSON has it."""
+    when = datetime.fromtimestamp(sample.time, UTC).isoformat(timespec="milliseconds") if sample.time else None
+    found: dict[str, Any] = {"time": when, "source": sample.source, "gpus": [_plain_gpu(gpu) for gpu in sample.gpus]}
+    if sample.clock:
+        found["clock"] = sample.clock
+    if sample.reason:
+        found["reason"] = sample.reason
+    found |= {"power_w": sample.power_w, "limit_w": sample.limit_w, "reporting": sample.reporting}
+    return found
+
+
+def _plain_gpu(gpu: GpuReading) -> dict[str, Any]:
+    values = {name: getattr(gpu, name) for name in VALUES}
+    reasons = {name: gpu.reasons.get(name) or "not read" for name, value in values.items() if value is None}
+    return {
+        "index": gpu.index,
+        "uuid": gpu.uuid or None,
+        "name": gpu.name or None,
+        **values,
+        "pstate": gpu.pstate or None,
+        "pci_bus_id": gpu.pci_bus_id or None,
+        "compute_capability": gpu.compute_capability or None,
+        "processes": None if gpu.processes is None else [{"pid": p, "memory_mib": mib} for p, mib in gpu.processes],
+        "unified_memory": gpu.unified_memory,
+        "lost": gpu.lost,
+        "reasons": {**reasons, **({"gpu": gpu.reasons["gpu"]} if "gpu" in gpu.reasons else {})},
+    }
+
+
+def _line(gpu: GpuReading) -> str:
+    memory = f"{dash(gpu.memory_used_mib)} / {dash(gpu.memory_total_mib)} MiB"
+    if gpu.unified_memory:
+        memory = gpu.reasons.get("memory_used_mib", "unified memory")
+    parts = [
+        f"{gpu.index:>3}  {gpu.name or '—'}",
+        f"{dash(gpu.power_draw_w)} of {dash(gpu.power_limit_w)} W",
+        f"{dash(gpu.gpu_util_pct)} %",
+        memory,
+        f"{dash(gpu.temperature_c)} °C",
+        f"{dash(gpu.sm_clock_mhz)} MHz",
+        ", ".join(gpu.throttle or ()),
+        "LOST" if gpu.lost else "",
+    ]
+    return "  ".join(part for part in parts if part)
