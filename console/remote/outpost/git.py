@@ -183,6 +183,7 @@ def git_diff(call: Call) -> Result:
     where: list[bytes | str] = ["."] if os.path.isdir(path) and not call.args.get("whole") else []
     if not os.path.isdir(path):
         where = [b":(literal)" + os.path.basename(path)]
+    run(folder, ["rev-parse", "--git-dir"], call)  # outside of a checkout `git diff` means something else
     args = ["diff", "--no-color", "--no-ext-diff", "--no-textconv", context, rev, "--", *where]
     return {"path": to_text(path)}, run(folder, args, call)
 

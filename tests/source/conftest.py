@@ -1,0 +1,8 @@
+"""Fixtures of this room."""
+
+from __future__ import annotations
+
+from tests.local import desk
+from tests.wheels import sglang_059
+
+__all__ = ["desk", "sglang_059"]
