@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from console.domain.host import Link
@@ -94,7 +94,7 @@ def as_json(record: LogRecord) -> Mapping[str, object]:
 
 async def follow(
     desk: Desk, run: Run, *, from_offset: int | None = None, tail_lines: int = 1000
-) -> AsyncIterator[tuple[LogRecord, ...]]:
+) -> AsyncGenerator[tuple[LogRecord, ...], None]:
     """Yield the records of a run's log as they come, for ever; nothing is lost or doubled over reconnects.
 
     Args:
@@ -119,6 +119,31 @@ async def follow(
                 found += parser.feed(part.data)
             if found:
                 yield tuple(found)
+
+
+async def past(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[LogRecord, None]:
+    """Yield the last records of a run's log as it is now (0: all); a failed run's failure comes last."""
+    adapter = _adapter(run.engine)
+    parser: LogParser | None = None
+    last: LogRecord | None = None
+    size = int((await desk.link.call("run_state", {"folder": run.folder})).result["log_size"])
+    source = parts(desk, run.log, offset=None if lines else 0, lines=lines or None)
+    async with contextlib.aclosing(source):
+        async for part in source:
+            parser = parser or LogParser(adapter.grammar(), offset=part.offset, utc_offset_s=run.utc_offset_s)
+            for last in parser.feed(part.data):
+                yield last
+            if part.offset + len(part.data) >= size:
+                break
+    for last in parser.close() if parser else ():
+        yield last
+    if run.failure is not None and (last is None or last.kind is not LogKind.FAILURE):
+        lines_told = tuple(str(line) for line in run.failure.lines)
+        values = {"hint": run.failure.hint} if run.failure.hint else {}
+        raw = "\n".join(lines_told)
+        yield LogRecord(
+            LogKind.FAILURE, raw, values=values, severity="error", cause=run.failure.cause, lines=lines_told
+        )
 
 
 async def parts(

@@ -85,7 +85,7 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
     return ended
 
 
-async def restart(desk: Desk) -> Run:
+async def restart(desk: Desk, *, grace_s: float = 15.0) -> Run:
     """Stop the profile's run, when it has one, and start it again; what the profile lacks is found before the stop."""
     profile = desk.must_profile()
     desk.must_write("serve restart")
@@ -93,7 +93,7 @@ async def restart(desk: Desk) -> Run:
     launching.environment(profile)
     living = await _living(desk, profile)
     if living is not None:
-        await stop(desk, living)
+        await stop(desk, living, grace_s=grace_s)
     return await start(desk)
 
 

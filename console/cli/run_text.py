@@ -1,0 +1,103 @@
+"""A run as the shell tells it: JSON fields and lines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from console.domain.run import Run, RunPhase
+
+SIGNS = {
+    RunPhase.READY: "●",
+    RunPhase.BUSY: "◐",
+    RunPhase.STARTING: "◌",
+    RunPhase.STOPPING: "◌",
+    RunPhase.FAILED: "✗",
+    RunPhase.LOST: "?",
+    RunPhase.EXITED: "○",
+    RunPhase.NONE: "·",
+}
+"""Beside the word, never instead of it."""
+
+
+def moment(epoch_s: float | None) -> str | None:
+    """Return an ISO 8601 time with zone, `None` when unknown."""
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="milliseconds") if epoch_s else None
+
+
+def run_fields(run: Run) -> Mapping[str, Any]:
+    """Return a run as JSON."""
+    process = run.process
+    return {
+        "id": run.id or None,
+        "profile": run.profile or None,
+        "engine": run.engine,
+        "phase": run.phase.value,
+        "adopted": run.adopted,
+        "operator": run.operator,
+        "port": run.port,
+        "pid": process.pid if process else None,
+        "start_ticks": process.start_ticks if process else None,
+        "session": process.session if process else None,
+        "started_at": moment(run.started_at),
+        "ready_at": moment(run.ready_at),
+        "ended_at": moment(run.ended_at),
+        "exit_status": run.exit_status,
+        "argv": list(run.argv),
+        "folder": run.folder or None,
+        "log": run.log or None,
+        "ladder": [
+            {"name": r.name, "started_s": r.started_s, "ended_s": r.ended_s, "note": r.note, "progress": r.progress}
+            for r in run.ladder
+        ],
+        "failure": None
+        if run.failure is None
+        else {"cause": run.failure.cause, "lines": list(run.failure.lines), "hint": run.failure.hint},
+        "patches_on": list(run.patches_on),
+        "hashes": {entry.path: entry.sha256 for entry in run.hashes},
+        "evidence": list(run.evidence),
+        "versions": dict(run.versions),
+    }
+
+
+def run_lines(run: Run) -> Iterator[str]:
+    """Return a run as lines for people."""
+    name = f"run {run.id}" if run.id else "a server that tokwatt did not start"
+    yield f"{SIGNS[run.phase]} {name} · {run.phase.value} · port {run.port}" + (f" · {run.profile}" * bool(run.profile))
+    if run.process:
+        yield f"  process   pid {run.process.pid}, session {run.process.session}"
+    if run.started_at:
+        yield f"  started   {moment(run.started_at)} by {run.operator}"
+    if run.ready_at:
+        yield f"  ready     {moment(run.ready_at)} ({max(0.0, run.ready_at - run.started_at):.0f} s after launch)"
+    if run.ended_at or run.exit_status is not None:
+        yield f"  ended     {moment(run.ended_at) or '—'}, exit status {run.exit_status}"
+    if run.log:
+        yield f"  log       {run.log}"
+    if run.patches_on:
+        yield f"  patches   {', '.join(run.patches_on)} (on at launch)"
+    for text in run.evidence:
+        yield f"  evidence  {text}"
+    if run.argv:
+        yield f"  command   {shlex.join(run.argv)}"
+    for rung in run.ladder:
+        took = "" if rung.started_s is None or rung.ended_s is None else f"{rung.ended_s - rung.started_s:7.1f} s"
+        bar = "" if rung.progress is None else f"{rung.progress:4.0%}"
+        yield f"  {rung.started_s or 0:7.1f} s  {rung.name:<15} {took:>9} {bar} {rung.note}".rstrip()
+    if run.failure is not None:
+        yield f"  failed: {run.failure.cause}"
+        for line in run.failure.lines:
+            yield f"    {line}"
+        if run.failure.hint:
+            yield f"  try: {run.failure.hint}"
+
+
+def table_lines(runs: Sequence[Run]) -> Iterator[str]:
+    """Return runs as a table, one a line."""
+    for run in runs:
+        pid = str(run.process.pid) if run.process else "—"
+        status = "—" if run.exit_status is None else str(run.exit_status)
+        started = moment(run.started_at) or "—"
+        yield f"{run.id:<14} {SIGNS[run.phase]} {run.phase.value:<9} exit {status:<4} pid {pid:<8} {started}  {run.profile}"

@@ -1,0 +1,104 @@
+"""Logs: `logs [RUN | FILE] [--follow] [--kind K,K]`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from console.cli.output import Output
+from console.domain.run import LogKind, LogRecord
+from console.errors import ConsoleError, UsageError
+
+if TYPE_CHECKING:
+    from console.operations.desk import Desk
+
+CHUNK = 1 << 20
+LINES = 1000
+
+
+def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
+    """Add the verb to the command line."""
+    logs = verbs.add_parser("logs", parents=parents, help="records of a run's log, or of a log file from anywhere")
+    logs.add_argument("target", nargs="?", default="", metavar="RUN | FILE", help="the living run when none is named")
+    logs.add_argument("--follow", action="store_true", help="go on as the log grows")
+    logs.add_argument("--kind", default="", metavar="K,K", help=", ".join(LogKind))
+    logs.add_argument("--lines", type=int, default=LINES, metavar="N", help="how much of a run's past (0: all)")
+    logs.add_argument("--engine", default="", metavar="E", help="whose log a FILE is, when it is not SGLang's")
+    logs.set_defaults(act=show_logs, needs=_needs)
+
+
+def _needs(args: argparse.Namespace) -> str:
+    return "nothing" if args.target and Path(args.target).is_file() else "host"
+
+
+async def show_logs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Run `logs`."""
+    kinds = _kinds(args.kind)
+    if desk is None:
+        return _file(args, kinds, out)
+    if "/" in args.target:
+        raise UsageError(f"{args.target}: no such file")
+    return await _run(args, desk, kinds, out)
+
+
+def _kinds(text: str) -> frozenset[LogKind]:
+    try:
+        return frozenset(LogKind(word.strip()) for word in text.split(",") if word.strip()) or frozenset(LogKind)
+    except ValueError as error:
+        raise UsageError(f"--kind: {error}", hint=f"one of {', '.join(LogKind)}") from error
+
+
+def _file(args: argparse.Namespace, kinds: frozenset[LogKind], out: Output) -> int:
+    from console.operations import logs
+
+    if args.follow:
+        raise UsageError("--follow needs a run on a host; a FILE is read as it is")
+    for record in logs.records(_chunks(Path(args.target)), engine=args.engine):
+        if record.kind in kinds:
+            _print(record, out)
+    return 0
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+    except OSError as error:
+        raise ConsoleError(f"{path}: cannot be read", error.strerror or str(error)) from error
+
+
+async def _run(args: argparse.Namespace, desk: Desk, kinds: frozenset[LogKind], out: Output) -> int:
+    from console.operations import logs, server
+
+    run = await server.find_run(desk, args.target) if args.target else await server.status(desk)
+    if run is None or not run.log:
+        raise ConsoleError(f"{desk.link.host.name}: no run of ours has a log here", hint="tokwatt serve status --all")
+    if not args.follow:
+        async for record in logs.past(desk, run, lines=args.lines):
+            if record.kind in kinds:
+                _print(record, out)
+        return 0
+    start = 0 if args.lines == 0 else None
+    stream = logs.follow(desk, run, from_offset=start, tail_lines=args.lines)
+    async with contextlib.aclosing(stream):
+        async for found in stream:
+            for record in found:
+                if record.kind in kinds:
+                    _print(record, out)
+    return 0
+
+
+def _print(record: LogRecord, out: Output) -> None:
+    from console.operations.logs import as_json
+
+    if out.json:
+        out.record(as_json(record))
+        return
+    for line in record.raw.split("\n"):
+        out.line(line)
+    if record.kind is LogKind.FAILURE:
+        out.line(f"  ✗ {record.cause}")

@@ -1,0 +1,154 @@
+"""Profiles: `profile list | show | check | command | save`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from console.cli.output import Output
+from console.domain.profile import Profile
+from console.errors import UsageError
+
+if TYPE_CHECKING:
+    from console.operations.desk import Desk
+
+
+def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
+    """Add the verbs to the command line."""
+    profile = verbs.add_parser("profile", help="profiles: list, show, check, command, save")
+    actions = profile.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", parents=parents, help="every profile that a name can reach")
+    listing.set_defaults(act=list_profiles, needs="nothing")
+    for name, act, words in (
+        ("show", show_profile, "one profile, layers resolved"),
+        ("command", show_command, "the exact command line that it stands for"),
+    ):
+        verb = actions.add_parser(name, parents=parents, help=words)
+        verb.add_argument("name", nargs="?", metavar="NAME-or-FILE")
+        verb.set_defaults(act=act, needs="nothing")
+    check = actions.add_parser("check", parents=parents, help="the file, and with a host also its install")
+    check.add_argument("name", nargs="?", metavar="NAME-or-FILE")
+    check.set_defaults(act=check_profile, needs=_needs_of_check)
+    save = actions.add_parser("save", parents=parents, help="keep the running configuration with what it measured")
+    save.add_argument("name", metavar="NAME")
+    save.add_argument("--overwrite", action="store_true", help="replace an own profile of that name")
+    save.set_defaults(act=save_profile)
+
+
+def _needs_of_check(args: argparse.Namespace) -> str:
+    """A host is asked when one is named; the file alone is checked without."""
+    if args.host and args.name and not args.profile:
+        args.profile = args.name
+    return "host" if args.host else "nothing"
+
+
+async def list_profiles(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Run `profile list`."""
+    from console.operations import profiles
+
+    listed = profiles.listed()
+    if out.json:
+        rows = [
+            {
+                "name": entry.name,
+                "path": str(entry.path),
+                "title": entry.profile.title if entry.profile else None,
+                "host": entry.profile.host.ssh if entry.profile else None,
+                "winner": bool(entry.profile and entry.profile.winner),
+                "fault": entry.fault or None,
+            }
+            for entry in listed
+        ]
+        out.document(profiles=rows)
+        return 0
+    for entry in listed:
+        if entry.profile is None:
+            out.line(f"! {entry.name:<28} {entry.fault}")
+            continue
+        sign = "★" if entry.profile.winner else " "
+        out.line(f"{sign} {entry.name:<28} {entry.profile.host.ssh or '—':<16} {entry.profile.title}")
+    return 0
+
+
+async def show_profile(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Run `profile show`."""
+    from console.operations import profiles
+
+    profile = _named(args)
+    if out.json:
+        out.document(profile=profiles.fields(profile))
+        return 0
+    out.line(f"{profile.name} · {profile.title}")
+    out.line(f"  file      {profile.path}")
+    out.line(f"  host      {profile.host.ssh or '—'}")
+    out.line(f"  engine    {profile.engine.kind}, {profile.engine.python or 'python3'}")
+    out.line(f"  patches   {', '.join(profile.patches_on) or '—'}")
+    concurrency = ", ".join(map(str, profile.bench.concurrency))
+    out.line(f"  bench     {concurrency} streams, {profile.bench.input_tokens} in, {profile.bench.output_tokens} out")
+    if profile.target.output_tok_s:
+        out.line(f"  target    {profile.target.output_tok_s:,.0f} tok/s ({profile.target.origin})")
+    out.line(f"  command   {profiles.shell_command(profile)}")
+    return 0
+
+
+async def show_command(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Run `profile command`."""
+    from console.operations import profiles
+
+    profile = _named(args)
+    if out.json:
+        out.document(argv=list(profiles.argv(profile)), command=profiles.shell_command(profile))
+    else:
+        out.line(profiles.shell_command(profile))
+    return 0
+
+
+async def check_profile(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Run `profile check`."""
+    from console.operations import profiles
+
+    profile = desk.must_profile() if desk is not None else _named(args)
+    found = await profiles.check(profile, desk)
+    errors = [finding for finding in found if finding.severity == "error"]
+    if out.json:
+        rows = [
+            {
+                "severity": f.severity,
+                "key": f.key or None,
+                "line": f.line or None,
+                "text": f.text,
+                "hint": f.hint or None,
+            }
+            for f in found
+        ]
+        out.document(profile=profile.name, path=profile.path, ok=not errors, findings=rows)
+    for finding in () if out.json else found:
+        place = f"{profile.path}:{finding.line}" if finding.line else profile.path
+        out.line(f"{place}: {finding.severity}: {finding.text}" + (f" · {finding.hint}" if finding.hint else ""))
+    if not found and not out.json:
+        where = f" on {desk.link.host.name}" if desk is not None else " (the file alone; --host asks the install, too)"
+        out.line(f"{profile.name}: nothing wrong found{where}")
+    return 2 if errors else 0
+
+
+async def save_profile(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `profile save`."""
+    from console.operations import server
+    from console.operations.winner import save_winner
+
+    await server.status(desk)
+    path = await save_winner(desk, args.name, overwrite=args.overwrite)
+    if out.json:
+        out.document(path=str(path))
+    else:
+        out.line(str(path))
+    return 0
+
+
+def _named(args: argparse.Namespace) -> Profile:
+    from console.operations import profiles
+
+    name = args.name or args.profile
+    if not name:
+        raise UsageError("no profile is named", hint="tokwatt profile list")
+    return profiles.load(name)

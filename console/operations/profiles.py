@@ -1,0 +1,194 @@
+"""Profiles: list, show, check against the host, and the command that they stand for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from console.config import paths
+from console.config.lines import read_toml
+from console.config.profiles import load_profile
+from console.domain.profile import Profile, Secret
+from console.engines.registry import engine
+from console.errors import ConsoleError, FormatError, RemoteError
+
+if TYPE_CHECKING:
+    from console.operations.desk import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One profile file that a name can reach."""
+
+    name: str
+    path: Path
+    profile: Profile | None
+    fault: str = ""
+    """What is wrong with the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a profile that would keep a launch from being what it says."""
+
+    severity: str
+    """`error`: it would not start. `warning`: it would start otherwise than written."""
+    key: str
+    text: str
+    hint: str = ""
+    line: int = 0
+
+
+def listed() -> tuple[Listed, ...]:
+    """Return every profile that a name can reach, faulty ones included."""
+    found = []
+    for path in paths.all_profiles():
+        try:
+            found.append(Listed(path.stem, path, load_profile(path)))
+        except ConsoleError as error:
+            found.append(Listed(path.stem, path, None, error.one_line()))
+    return tuple(found)
+
+
+def load(name_or_path: str) -> Profile:
+    """Return one profile by name or path."""
+    return load_profile(paths.find_profile(name_or_path))
+
+
+def argv(profile: Profile) -> tuple[str, ...]:
+    """Return the exact argument list of a launch, secrets redacted."""
+    adapter = engine(profile.engine.kind)
+    return adapter.redacted(adapter.command(profile))
+
+
+def shell_command(profile: Profile) -> str:
+    """Return the launch as one line for a shell; a secret stays the name of its variable."""
+    words = []
+    if profile.launch.workdir:
+        words += ["cd", shlex.quote(profile.launch.workdir), "&&"]
+    for name, value in profile.launch.env.items():
+        words.append(f'{name}="${name}"' if isinstance(value, Secret) else f"{name}={shlex.quote(value)}")
+    return " ".join([*words, shlex.join(argv(profile))])
+
+
+async def check(profile: Profile, desk: Desk | None) -> tuple[Finding, ...]:
+    """Return what is wrong with a profile; with a desk, also against the host's own install."""
+    found = [*_patches(profile)]
+    if desk is not None:
+        found += await _on_host(desk, profile)
+    return tuple(_with_lines(profile, found))
+
+
+def _patches(profile: Profile) -> list[Finding]:
+    from console.operations.patches import load_patch
+
+    found = []
+    for name in profile.patches_on:
+        try:
+            patch = load_patch(None, name)
+        except ConsoleError as error:
+            found.append(Finding("error", "patches.on", error.one_line()))
+            continue
+        for flag, wanted in patch.requires.args.items():
+            given = profile.launch.args.get(flag)
+            if given != wanted:
+                said = f"{flag} is {given!r}" if given is not None else f"{flag} is not given"
+                found.append(
+                    Finding("warning", "patches.on", f"{name} is never reached: {said}", f'write {flag} = "{wanted}"')
+                )
+        for flag in patch.requires.absent:
+            if profile.launch.args.get(flag):
+                found.append(Finding("warning", "patches.on", f"{name} is never reached: {flag} is given"))
+    return found
+
+
+async def _on_host(desk: Desk, profile: Profile) -> list[Finding]:
+    from console.operations import launching
+
+    try:
+        met = await launching.preflight(desk, profile)
+    except RemoteError:
+        raise
+    except ConsoleError as error:
+        return [Finding("error", "", error.one_line())]
+    found = []
+    for owner in met.listeners:
+        who = f"pid {owner['pid']} ({owner['user']})" if owner["pid"] else str(owner["user"])
+        found.append(Finding("warning", "launch.port", f"port {profile.launch.port} is taken now by {who}"))
+    for holder in met.gpu_processes or ():
+        found.append(Finding("warning", "", f"pid {holder['pid']} ({holder['title'][:60]}) holds GPU memory now"))
+    return found + await _flags(desk, profile)
+
+
+async def _flags(desk: Desk, profile: Profile) -> list[Finding]:
+    """Compare the arguments with the flags that the install's own source declares."""
+    from console.engines.sglang import flags
+    from console.operations.host import engine_package
+    from console.operations.source import open_document
+
+    if profile.engine.kind != "sglang":
+        return []
+    try:
+        package = await engine_package(desk)
+        document = await open_document(desk, f"{package.folder}/{flags.SOURCE}")
+    except RemoteError as error:
+        return [Finding("warning", "engine.python", f"the install could not be read: {error.one_line()}")]
+    known = flags.flags_of(b"\n".join(document.lines))
+    return [
+        Finding("error", f"launch.args.{fault.flag}", f"{fault.flag} {fault.what} ({package.version})", fault.hint)
+        for fault in flags.faults(profile.launch.args, known)
+    ]
+
+
+def _with_lines(profile: Profile, found: list[Finding]) -> list[Finding]:
+    try:
+        file = read_toml(Path(profile.path))
+    except FormatError:
+        return found
+    told = []
+    for finding in found:
+        key = _key(finding.key)
+        told.append(Finding(finding.severity, finding.key, finding.text, finding.hint, file.line(key) if key else 0))
+    return told
+
+
+def _key(dotted: str) -> tuple[str, ...]:
+    return tuple(dotted.split(".", 2)) if dotted.startswith("launch.args.") else tuple(dotted.split(".")) * bool(dotted)
+
+
+def fields(profile: Profile) -> Mapping[str, object]:
+    """Return a profile as JSON, secrets by their source only."""
+    launch = profile.launch
+    return {
+        "name": profile.name,
+        "path": profile.path,
+        "title": profile.title,
+        "host": {"ssh": profile.host.ssh, "container": profile.host.container, "runtime": profile.host.runtime},
+        "engine": {"kind": profile.engine.kind, "python": profile.engine.python},
+        "launch": {
+            "port": launch.port,
+            "workdir": launch.workdir,
+            "args": dict(launch.args),
+            "env": {
+                name: {"from": value.source} if isinstance(value, Secret) else value
+                for name, value in launch.env.items()
+            },
+        },
+        "patches": {"on": list(profile.patches_on)},
+        "bench": {
+            "concurrency": list(profile.bench.concurrency),
+            "input_tokens": profile.bench.input_tokens,
+            "output_tokens": profile.bench.output_tokens,
+            "repeats": profile.bench.repeats,
+        },
+        "limits": {
+            "ttft_ms": profile.limits.ttft_ms,
+            "itl_ms": profile.limits.itl_ms,
+            "e2el_ms": profile.limits.e2el_ms,
+        },
+        "target": {"output_tok_s": profile.target.output_tok_s, "from": profile.target.origin},
+        "winner": None if profile.winner is None else dict(profile.winner),
+    }
