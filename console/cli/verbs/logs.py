@@ -22,7 +22,7 @@ LINES = 1000
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     """Add the verb to the command line."""
     logs = verbs.add_parser("logs", parents=parents, help="records of a run's log, or of a log file from anywhere")
-    logs.add_argument("target", nargs="?", default="", metavar="RUN | FILE", help="the living run when none is named")
+    logs.add_argument("what", nargs="?", default="", metavar="RUN | FILE", help="the living run when none is named")
     logs.add_argument("--follow", action="store_true", help="go on as the log grows")
     logs.add_argument("--kind", default="", metavar="K,K", help=", ".join(LogKind))
     logs.add_argument("--lines", type=int, default=LINES, metavar="N", help="how much of a run's past (0: all)")
@@ -31,7 +31,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
 
 
 def _needs(args: argparse.Namespace) -> str:
-    return "nothing" if args.target and Path(args.target).is_file() else "host"
+    return "nothing" if "/" in args.what or (args.what and Path(args.what).is_file()) else "host"
 
 
 async def show_logs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
@@ -39,8 +39,6 @@ async def show_logs(args: argparse.Namespace, desk: Desk | None, out: Output) ->
     kinds = _kinds(args.kind)
     if desk is None:
         return _file(args, kinds, out)
-    if "/" in args.target:
-        raise UsageError(f"{args.target}: no such file")
     return await _run(args, desk, kinds, out)
 
 
@@ -56,7 +54,7 @@ def _file(args: argparse.Namespace, kinds: frozenset[LogKind], out: Output) -> i
 
     if args.follow:
         raise UsageError("--follow needs a run on a host; a FILE is read as it is")
-    for record in logs.records(_chunks(Path(args.target)), engine=args.engine):
+    for record in logs.records(_chunks(Path(args.what)), engine=args.engine):
         if record.kind in kinds:
             _print(record, out)
     return 0
@@ -74,7 +72,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 async def _run(args: argparse.Namespace, desk: Desk, kinds: frozenset[LogKind], out: Output) -> int:
     from console.operations import logs, server
 
-    run = await server.find_run(desk, args.target) if args.target else await server.status(desk)
+    run = await server.find_run(desk, args.what) if args.what else await server.status(desk)
     if run is None or not run.log:
         raise ConsoleError(f"{desk.link.host.name}: no run of ours has a log here", hint="tokwatt serve status --all")
     if not args.follow:
