@@ -15,6 +15,9 @@ from console.remote.link import HostLink
 UNKNOWN = ("no_package", "no_python", "enoent", "enotdir", "eacces")
 """Faults that mean: this host has no such package; reading absolute paths goes on without one."""
 
+LAUNCH_FOLDER = "/"
+"""Where a server without `launch.workdir` is started: what lies there is on its search path."""
+
 _capabilities: WeakKeyDictionary[HostLink, str] = WeakKeyDictionary()
 
 
@@ -66,12 +69,12 @@ async def _look_up(desk: Desk, kind: str) -> Package:
 async def _asked(desk: Desk, name: str) -> Package:
     profile = desk.profile
     if profile is None:
-        return await packages.resolved_package(desk.link, name)
+        return await packages.resolved_package(desk.link, name, cwd=LAUNCH_FOLDER)
     env = {
         key: value for key, value in profile.launch.env.items() if key.startswith("PYTHON") and isinstance(value, str)
     }
     return await packages.resolved_package(
-        desk.link, name, python=profile.engine.python, env=env, cwd=profile.launch.workdir
+        desk.link, name, python=profile.engine.python, env=env, cwd=profile.launch.workdir or LAUNCH_FOLDER
     )
 
 

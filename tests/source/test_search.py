@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from console.domain.source import GrepHit
 from console.errors import RemoteError, UsageError
 from console.operations import source
 from console.operations.desk import Desk
+from console.remote.link import HostLink
+from console.remote.local import LocalTransport
 from console.remote.outpost.search import Splitter
 
 PATTERNS = [
@@ -160,6 +163,31 @@ async def test_monster_lines_are_clipped_but_counted_and_shown_inertly(desk: Des
 async def test_a_pattern_that_is_none_is_a_usage_error_in_greps_words(desk: Desk, tmp_path: Path, pattern: str) -> None:
     with pytest.raises(UsageError, match="pattern not understood: "):
         _ = [hit async for hit in source.grep(desk, pattern, [str(tmp_path)])]
+
+
+@pytest.mark.parametrize(
+    ("program", "word"),
+    [
+        ("#!/bin/sh\necho \"grep: unrecognized option '--color=never'\" >&2\nexit 1\n", "not GNU"),
+        ("#!/bin/sh\necho \"grep: invalid option -- 'Z'\" >&2\nexit 2\n", "not GNU"),
+        ("", "no grep"),
+    ],
+)
+async def test_a_host_without_gnu_grep_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, word: str
+) -> None:
+    if program:
+        (tmp_path / "grep").write_text(program)
+        (tmp_path / "grep").chmod(0o755)
+    link = HostLink(LocalTransport(), python=sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    await link.connect()
+    try:
+        with pytest.raises(RemoteError, match=word) as caught:
+            await link.call("grep", {"pattern": "x", "paths": ["/etc/hostname"]})
+        assert caught.value.kind == "no_grep"
+    finally:
+        await link.close()
 
 
 async def test_a_folder_that_is_not_there_is_named(desk: Desk, tmp_path: Path) -> None:

@@ -133,13 +133,13 @@ def grep(call: Call) -> Result:
     paths = [_existing(call, text) for text in strings(call, "paths")]
     if not paths:
         raise Fault("usage", "nothing to search")
-    _check(flags, pattern)
-    parts = Parts(call, call.number("limit", 0))
-    argv = ["grep", "-rnIHZ", "--color=never", "--line-buffered", *flags, *_narrowed(call)]
+    argv: list[bytes | str] = ["grep", "-rnIHZ", "--color=never", "--line-buffered", *flags, *_narrowed(call)]
     if context := call.number("context", 0):
         argv += ["-C%d" % context, "--no-group-separator"]
-    argv += ["-e", pattern, "--", *paths]
-    process = _start(argv)
+    argv += ["-e", pattern, "--"]
+    _check(argv)
+    parts = Parts(call, call.number("limit", 0))
+    process = _start([*argv, *paths])
     call.on_cancel(process.kill)
     splitter = Splitter(max(1, call.number("clip", CLIP)), parts.add)
     complaint = _pump(process, splitter, parts)
@@ -182,20 +182,25 @@ def _narrowed(call: Call) -> list[bytes]:
     return found
 
 
-def _start(argv: list[Any]) -> subprocess.Popen[bytes]:
+def _start(argv: list[bytes | str], **env: str) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
     try:
-        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env={**os.environ, **env} if env else None
+        )
     except FileNotFoundError:
         raise Fault("no_grep", "there is no grep on this host") from None
 
 
-def _check(flags: list[str], pattern: bytes) -> None:
+def _check(argv: list[bytes | str]) -> None:
     """Let grep itself say whether the pattern is one; a fault in a tree must not look like a bad pattern."""
-    process = _start(["grep", *flags, "-e", pattern, "--", os.devnull])
+    process = _start([*argv, os.devnull], LC_ALL="C")
     _, complaint = process.communicate()
+    said = complaint.decode("utf-8", "replace").strip()
+    if process.returncode and "option" in said.partition("\n")[0]:
+        raise Fault("no_grep", "the grep of this host is not GNU grep", detail=said.partition("\n")[0])
     if process.returncode > 1:
-        said = complaint.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise Fault("usage", "pattern not understood: %s" % said.replace("grep: ", "", 1))
+        raise Fault("usage", "pattern not understood: %s" % said.rpartition("\n")[2].replace("grep: ", "", 1))
 
 
 def _pump(process: subprocess.Popen[bytes], splitter: Splitter, parts: Parts) -> list[str]:
