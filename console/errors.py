@@ -116,6 +116,8 @@ class HostKeyUnknownError(ConnectError):
         self.fingerprint = fingerprint
         self.key_type = key_type
         self.line = line
+        self.known_hosts = ""
+        """File that accepting would append to; empty lets the login's own stand."""
 
 
 class HostKeyChangedError(ConnectError):
