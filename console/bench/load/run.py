@@ -51,7 +51,7 @@ def main() -> None:
 def _end_with_input() -> None:
     """End at once with standard input: closed sockets are what tells the server to drop the requests."""
     try:
-        while sys.stdin.buffer.read(4096):
+        while os.read(0, 4096):  # not through `sys.stdin`, whose lock would be held at our own end
             continue
     except (OSError, ValueError):
         pass  # a closed input is an ended one

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import threading
 import time
 from typing import Any, Optional
@@ -41,7 +40,7 @@ def main() -> None:
 def _end_with_input(smi: Smi) -> None:
     """Wait for the end of standard input; a call stuck in the driver does not hold us."""
     try:
-        while sys.stdin.buffer.read(4096):
+        while os.read(0, 4096):  # not through `sys.stdin`, whose lock would be held at our own end
             continue
     except (OSError, ValueError):
         pass  # a closed input is an ended one

@@ -88,7 +88,7 @@ class Smi:
             known = len(self._lost)
             self._lost.add(lost.group(1).rstrip(".:"))
             if len(self._lost) > known and self._seen:
-                say("unavailable", source="nvidia-smi", reason=other[0], lost=sorted(self._lost))
+                say("unavailable", source="nvidia-smi", reason=text, lost=sorted(self._lost))
                 return "", True
         return (text or "nvidia-smi ended with status %s and said nothing" % status), False
 
