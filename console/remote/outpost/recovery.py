@@ -66,10 +66,28 @@ def tidy(keep: Keep, entry: Dict[str, Any], folders_too: bool) -> None:
         for name in (temp, temp + "~", temp + "-back"):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(name)
+        if file["after"] is None:
+            _remove_empty_folders(keep, os.path.dirname(keep.absolute(file["path"])))
     if folders_too:
         for folder in reversed(entry.get("made", [])):
             with contextlib.suppress(OSError):
                 os.rmdir(keep.absolute(folder))
+
+
+def _remove_empty_folders(keep: Keep, folder: str) -> None:
+    """Take away folders that one of our transactions made and that are empty again."""
+    made = {path for entry in keep.entries() for path in entry.get("made", [])}
+    while keep.relative(folder) in made:
+        cache = os.path.join(folder, "__pycache__")
+        with contextlib.suppress(OSError):
+            for name in os.listdir(cache) if os.listdir(folder) == ["__pycache__"] else ():
+                os.unlink(os.path.join(cache, name))
+            os.rmdir(cache)
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return
+        folder = os.path.dirname(folder)
 
 
 def recover(keep: Keep, by: str) -> List[Dict[str, Any]]:

@@ -76,7 +76,8 @@ def _transaction(call: Call) -> Result:
             raise Fault("syntax", "would not compile", path=path, line=line, detail=detail)
         if not locked:
             placing.refuse_unwritable(os.path.join(keep.base, FOLDER))
-            keep.create()
+        keep.create()
+        if not locked:
             held.enter_context(keep.lock(operator))
         entry = _entry(call, keep, targets, operator)
         _write(keep, targets, entry)
@@ -176,8 +177,9 @@ def _write(keep: Keep, targets: List[Target], entry: Dict[str, Any]) -> None:
     except (OSError, Fault):
         _undo(keep, swapped, entry, mark)
         raise
-    step("done")
     with contextlib.suppress(OSError):  # disk full: the next start finds all files new and says so
+        recovery.tidy(keep, entry, folders_too=False)
+        step("done")
         keep.append({"id": entry["id"], "phase": "done"})
 
 
@@ -222,32 +224,12 @@ def _undo(keep: Keep, swapped: List[Target], entry: Dict[str, Any], mark: int) -
 def _after(keep: Keep, targets: List[Target]) -> List[str]:
     notes = []
     for target in targets:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(target.temp + "~")
         for pyc in placing.unchecked_bytecode(target.path):
             with contextlib.suppress(OSError):
                 os.unlink(pyc)
                 notes.append("removed %s, which Python would have loaded unchecked" % os.path.basename(pyc))
-        if target.after is None:
-            _remove_empty_folders(keep, os.path.dirname(target.path))
     keep.collect()
     return notes
-
-
-def _remove_empty_folders(keep: Keep, folder: str) -> None:
-    """Take away folders that one of our transactions made and that are empty again."""
-    made = {path for entry in keep.entries() for path in entry.get("made", [])}
-    while keep.relative(folder) in made:
-        cache = os.path.join(folder, "__pycache__")
-        with contextlib.suppress(OSError):
-            for name in os.listdir(cache) if os.listdir(folder) == ["__pycache__"] else ():
-                os.unlink(os.path.join(cache, name))
-            os.rmdir(cache)
-        try:
-            os.rmdir(folder)
-        except OSError:
-            return
-        folder = os.path.dirname(folder)
 
 
 OPS: dict[str, Operation] = {"transaction": transaction, "snapshot": snapshot.snapshot}
