@@ -15,7 +15,8 @@ from pathlib import Path
 from console.errors import ConsoleError
 
 VERSION = "0.5.9"
-MODEL = "models/GLM-5-NVFP4"
+MODEL = "demo/GLM-5-NVFP4"
+"""Repository id, found in the login's cache of the model hub."""
 MARKER = "TOKWATT_DEMO_ID"
 """Environment variable that every process of the pretend host carries."""
 
@@ -34,7 +35,7 @@ def build(folder: Path) -> None:
     home.mkdir(parents=True)
     machine = folder / "machine"
     _copy(resources.files("console.demo") / "template" / "machine", machine)
-    _model(home / MODEL)
+    _model(home / ".cache" / "huggingface" / "hub" / f"models--{MODEL.replace('/', '--')}" / "snapshots" / "main")
     _checkout(home / "sglang")
     _interpreter(home / "ml-env", home / "sglang" / "python")
     _tools(folder)
