@@ -51,7 +51,10 @@ def candidates(desk: Desk, path: str) -> tuple[str, ...]:
 
 async def tree(desk: Desk, path: str = "") -> tuple[TreeEntry, ...]:
     """Return the names in a folder, folders first; the engine package when none is named."""
-    return await documents.folder(desk.link, candidates(desk, path or "."))
+    folder = await documents.folder(desk.link, candidates(desk, path or "."))
+    if folder.total > len(folder.entries):
+        desk.say(f"{folder.path}: only {len(folder.entries):,} of {folder.total:,} names are shown")
+    return folder.entries
 
 
 async def open_document(desk: Desk, path: str, *, first: int = 1, count: int | None = None) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,16 +89,27 @@ async def raw_bytes(link: HostLink, spots: Sequence[Spot]) -> AsyncIterator[byte
             yield reply.body
 
 
-async def folder(link: HostLink, paths: Sequence[str]) -> tuple[TreeEntry, ...]:
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The names in a folder, folders first."""
+
+    path: str
+    entries: tuple[TreeEntry, ...]
+    total: int
+    """How many there are; more than `entries` when it is huge."""
+
+
+async def folder(link: HostLink, paths: Sequence[str]) -> Folder:
     """Return the names in the first of `paths` that is there: folders first, then by name.
 
     Raises:
         RemoteError: Kind `enoent`, `eacces`, `enotdir`, …
     """
-    facts = (await link.call("list", {"path": paths[0], "instead": list(paths[1:])}, deadline_s=60)).result
-    base = str(facts["path"])
-    entries = [_entry(base, item) for item in facts["entries"]]
-    return tuple(sorted(entries, key=lambda entry: ("dir" not in (entry.kind, entry.target_kind), entry.name)))
+    reply = await link.call("list", {"path": paths[0], "instead": list(paths[1:])}, deadline_s=60)
+    base = str(reply.result["path"])
+    entries = [_entry(base, item) for item in json.loads(reply.body)]
+    entries.sort(key=lambda entry: ("dir" not in (entry.kind, entry.target_kind), entry.name))
+    return Folder(base, tuple(entries), int(reply.result["total"]))
 
 
 def _entry(base: str, item: Mapping[str, Any]) -> TreeEntry:

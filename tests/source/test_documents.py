@@ -202,6 +202,16 @@ async def test_folders_show_links_hidden_files_and_letters(desk: Desk, tmp_path:
     assert [(entry.name, entry.git) for entry in inner] == [("mod.py", "M")]
 
 
+async def test_a_huge_folder_is_cut_and_says_so(desk: Desk, tmp_path: Path) -> None:
+    said: list[str] = []
+    desk.say = said.append
+    name = "\u6a21" * 80
+    for number in range(20_001):
+        (tmp_path / f"{number}{name}").touch()
+    assert len(await source.tree(desk, str(tmp_path))) == 20_000
+    assert "20,000 of 20,001" in said[0]
+
+
 async def test_raw_bytes_come_whole_in_one_round_trip(desk: Desk, tmp_path: Path) -> None:
     data = os.urandom(3_000_001)
     (tmp_path / "blob").write_bytes(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import stat
 from typing import Any
@@ -96,7 +97,7 @@ def fetch(call: Call) -> Result:
 
 
 def list_folder(call: Call) -> Result:
-    """List a folder: name, kind, size, mtime, where links lead, git letters."""
+    """List a folder: name, kind, size, mtime, where links lead, git letters; the names are JSON in the body."""
     path = first_there(call)
     entries: list[dict[str, Any]] = []
     total = 0
@@ -108,7 +109,7 @@ def list_folder(call: Call) -> Result:
     letters = git.folder_letters(path, call) if call.args.get("git", True) else {}
     for item in entries:
         item["git"] = letters.get(item["name"], "")
-    return {"path": to_text(path), "entries": entries, "total": total}, b""
+    return {"path": to_text(path), "total": total}, json.dumps(entries, separators=(",", ":")).encode("ascii")
 
 
 def _entry(folder: bytes, entry: os.DirEntry[bytes]) -> dict[str, Any]:

@@ -34,7 +34,9 @@ class Window:
     def take(self, chunk: bytes) -> None:
         """Look at the next chunk of the file."""
         here = chunk.count(b"\n")
-        self.crlf += chunk.count(b"\r\n") + (self._last == b"\r" and chunk[:1] == b"\n")
+        if b"\r" in chunk:  # counting pairs takes twice as long as counting lines
+            self.crlf += chunk.count(b"\r\n")
+        self.crlf += self._last == b"\r" and chunk[:1] == b"\n"
         begin = 0
         if not self._started and self.newlines + here >= self.first - 1:
             begin = _after(chunk, self.first - 1 - self.newlines, 0)
@@ -152,18 +154,17 @@ def _range(fd: int, size: int, window: Window, digest: Any) -> tuple[dict[str, A
 def _last(fd: int, size: int, lines: int, room: int, digest: Any) -> tuple[dict[str, Any], bytes]:
     offset = tail_offset(fd, size, lines, room)
     window = Window(1, 0, 0)
-    before = at = 0
+    seen = 0
     for chunk in chunks(fd, size if size <= COUNT_LIMIT else 0):
         if digest is not None:
             digest.update(chunk)
         window.take(chunk)
-        if at < offset:
-            before += chunk.count(b"\n", 0, offset - at)
-        at += len(chunk)
+        seen += len(chunk)
+    body = b"".join(chunks(fd, size, offset))
     cut = offset > 0 and os.pread(fd, 1, offset - 1) != b"\n"
-    known = _known(window, at, size)
-    facts = dict(_ends(window), first=before + 1 if known is not None else 0, cut=cut, total_lines=known)
-    return facts, b"".join(chunks(fd, size, offset))
+    known = _known(window, seen, size)
+    first = window.newlines - body.count(b"\n") + 1 if known is not None else 0
+    return dict(_ends(window), first=first, cut=cut, total_lines=known), body
 
 
 def _known(window: Window, seen: int, size: int) -> int | None:

@@ -86,6 +86,7 @@ class Parts:
         self._files: list[str] = []
         self._lines: list[list[Any]] = []
         self._body = bytearray()
+        self._weight = 0
         self._due = 0.0
         self._last = b""
         self.hits = 0
@@ -102,13 +103,15 @@ class Parts:
         name = to_text(file)
         if not self._files or self._files[-1] != name:
             self._files.append(name)
+            self._weight += len(name)
         if not self._lines:
             self._due = time.monotonic() + PART_S
         self._lines.append([len(self._files) - 1, line, int(match), len(text), size])
         self._body += text
+        self._weight += len(text)
         self.hits += match
         self.full = 0 < self._limit <= self.hits
-        if len(self._lines) >= PART_LINES or len(self._body) >= PART_BYTES:
+        if len(self._lines) >= PART_LINES or self._weight >= PART_BYTES:
             self.send()
 
     def wait_s(self) -> float | None:
@@ -119,7 +122,7 @@ class Parts:
         """Send what is at hand."""
         if self._lines:
             self._call.emit({"files": self._files, "lines": self._lines}, bytes(self._body))
-            self._files, self._lines, self._body = [], [], bytearray()
+            self._files, self._lines, self._body, self._weight = [], [], bytearray(), 0
 
 
 def grep(call: Call) -> Result:
