@@ -35,11 +35,23 @@ class Hunk:
     """Of the `@@` in the diff."""
     verbatim: bool = False
     """Line ends are part of the change: they are not fitted to the file's."""
+    crlf: bool = False
+    """Every line ends in CRLF in the diff, for a file that has no line end of its own."""
 
     @property
     def old(self) -> tuple[bytes, ...]:
         """The lines before."""
         return tuple(text for tag, text in self.ops if tag != "+")
+
+    @property
+    def at_start(self) -> bool:
+        """Whether nothing stood before it: it fits the first line only, as git and GNU patch have it."""
+        return self.old_start <= 1 and self.ops[0][0] != " "
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing stood behind it: it fits the end of the file only."""
+        return self.ops[-1][0] != " " and self.ops[0][0] == " "
 
     @property
     def new(self) -> tuple[bytes, ...]:
@@ -181,9 +193,10 @@ class DiffReader:
         if all(tag == " " for tag, _ in ops):
             raise self._fault(start, f"hunk at line {start + 1} changes nothing")
         verbatim = _mixes(ops)
+        crlf = not verbatim and any(text.endswith(b"\r\n") for _, text in ops)
         if not verbatim:
             ops = [(tag, _unix(text)) for tag, text in ops]
-        self._sections[-1].hunks.append(Hunk(int(match[1]), int(match[3]), tuple(ops), start + 1, verbatim))
+        self._sections[-1].hunks.append(Hunk(int(match[1]), int(match[3]), tuple(ops), start + 1, verbatim, crlf))
 
     def _body(self, want_old: int, want_new: int) -> list[tuple[str, bytes]]:
         ops: list[tuple[str, bytes]] = []

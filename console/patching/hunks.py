@@ -64,7 +64,7 @@ class HunkReader:
         new = _Side(tuple((_turned(tag), text) for tag, text in hunk.ops), _start(hunk, on=True))
         if not old.lines:
             return Piece(PieceState.MISSING, f"hunk at line {hunk.line} has no context: nothing says where it goes")
-        finds, results = self._all(old, hunk.verbatim), self._all(new, hunk.verbatim) if new.lines else []
+        finds, results = self._fitting(old, hunk), self._fitting(new, hunk)
         results = [at for at in results if not _within(at, new, finds, old)]
         finds = [at for at in finds if not _within(at, old, results, new)]
         expected_off, expected_on = self._expected(hunk, old.start), self._expected(hunk, new.start)
@@ -84,6 +84,15 @@ class HunkReader:
             state = PieceState.ON if self._ours else PieceState.AMBIGUOUS
             return Piece(state, f"the result of the hunk at line {hunk.line} stands {len(results)} times, at {where}")
         return self._with_fuzz(old, new, hunk)
+
+    def _fitting(self, side: _Side, hunk: Hunk) -> list[int]:
+        """Return where a side stands; what had no context at an end of the file fits only there."""
+        found = self._all(side, hunk.verbatim)
+        if hunk.at_start:
+            found = [at for at in found if at == 0]
+        if hunk.at_end:
+            found = [at for at in found if at + len(side.lines) == len(self._raw)]
+        return found
 
     def _with_fuzz(self, old: _Side, new: _Side, hunk: Hunk) -> Piece:
         for fuzz in range(1, FUZZ_LIMIT + 1):
@@ -117,28 +126,30 @@ class HunkReader:
         behind = match.at + len(match.side.lines)
         tail = len(hunk.new if on else hunk.old) - len(match.side.lines) - (match.side.start - _start(hunk, on))
         self._before = (hunk, behind + max(0, tail))
-        span = self._span(match)
+        span = self._span(match, hunk.crlf)
         note = f"at line {match.at + 1}" + (f" (offset {offset:+d})" if offset else "")
         if results:
             note += f"; its result also stands at {listed([at + 1 for at in results])}"
         return Piece(state, note, () if on else (span,), (span,) if on else (), offset)
 
-    def _span(self, match: _Match) -> Span:
+    def _span(self, match: _Match, crlf: bool) -> Span:
         lines, cursor = [], match.at
         for tag, text in match.side.ops:
             if tag == "+":
-                lines.append(self._dressed(text, cursor))
+                lines.append(self._dressed(text, cursor, crlf))
                 continue
             if tag == " ":
                 lines.append(self._raw[cursor])
             cursor += 1
         return Span(self._starts[match.at], self._starts[cursor], b"".join(lines))
 
-    def _dressed(self, text: bytes, near: int) -> bytes:
-        """Return a line with the line end of its neighbour in the file."""
-        neighbour = self._raw[max(0, min(near, len(self._raw) - 1))] if self._raw else b"\n"
+    def _dressed(self, text: bytes, near: int, crlf: bool) -> bytes:
+        """Return a line with the line end of its neighbour in the file, else with the diff's."""
+        neighbour = self._raw[max(0, min(near, len(self._raw) - 1))] if self._raw else b""
         if not neighbour.endswith(b"\n") and len(self._raw) > 1:
             neighbour = self._raw[-2]
+        if not neighbour.endswith(b"\n"):
+            neighbour = b"\r\n" if crlf else b"\n"
         if neighbour.endswith(b"\r\n") and text.endswith(b"\n") and not text.endswith(b"\r\n"):
             return text[:-1] + b"\r\n"
         return text

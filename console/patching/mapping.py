@@ -13,12 +13,19 @@ def candidates(path: str, package: str) -> tuple[str, ...]:
     """
     parts = [part for part in path.split("/") if part not in ("", ".")]
     found: list[str] = []
+    alone = bare(path)
     for start in range(len(parts)):
         suffix = parts[start:]
         inside = suffix[1:] if suffix[0] == package else suffix
-        if inside and (len(inside) > 1 or inside is not suffix or len(parts) == 1):
+        if inside and (len(inside) > 1 or inside is not suffix or (alone and start == len(parts) - 1)):
             found.append("/".join(inside))
     return tuple(dict.fromkeys(found))
+
+
+def bare(path: str) -> str:
+    """Return the file name of a path without any folder but git's `a/` or `b/`; empty for others."""
+    name = path.partition("/")[2] if path.startswith(("a/", "b/")) else path
+    return "" if "/" in name else name
 
 
 def choose(path: str, package: str, existing: Collection[str]) -> str | None:

@@ -89,7 +89,7 @@ def wanted_paths(patch: Patch, package: str) -> tuple[str, ...]:
 def bare_names(patch: Patch) -> tuple[str, ...]:
     """Return file names that stand in the diff without any folder: they can only be asked about."""
     try:
-        return tuple(section.path for section in _sections(patch) if "/" not in section.path)
+        return tuple(name for section in _sections(patch) if (name := mapping.bare(section.path)))
     except FormatError:
         return ()
 
@@ -221,7 +221,7 @@ def _absent(asked: str, skippable: bool = False) -> Piece:
 
 
 def _with_question(stand: FileStand, found: Mapping[str, list[str]]) -> FileStand:
-    places = found.get(stand.asked, [])
+    places = found.get(mapping.bare(stand.asked), [])
     if not places or (stand.shown and len(places) == 1):
         return stand
     many = f"could be {', '.join(sorted(places)[:4])}{' …' if len(places) > 4 else ''}: write its folder in the diff"
