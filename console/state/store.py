@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from console.domain.activity import Activity
-from console.domain.gpu import GpuSample
 from console.domain.host import GitState, Host, HostFacts, LinkState, Package
-from console.domain.measurement import SweepProgress
-from console.domain.patch import PatchStatus
-from console.domain.profile import Profile
-from console.domain.run import Run
-from console.domain.throughput import ThroughputSample
+
+if TYPE_CHECKING:  # making their dataclasses takes 40 ms, which the first frame does not have
+    from console.domain.activity import Activity
+    from console.domain.gpu import GpuSample
+    from console.domain.measurement import SweepProgress
+    from console.domain.patch import PatchStatus
+    from console.domain.profile import Profile
+    from console.domain.run import Run
+    from console.domain.throughput import ThroughputSample
 
 ACTIVITIES_KEPT = 50
 

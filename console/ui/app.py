@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -39,13 +40,12 @@ class Options:
 
     def desk(self, accept: str | None) -> dict[str, Any]:
         """Return the arguments of `open_desk`."""
-        said: dict[str, Any] = {
-            "host": self.hosts[0] if self.hosts else "",
+        return {
+            "host": self.target if self.target is not None else self.hosts[0] if self.hosts else "",
             "profile": self.profile,
             "readonly": self.readonly,
             "accept_key": accept,
         }
-        return {**said, "target": self.target} if self.target is not None else said
 
 
 class TokwattApp(App[int]):
@@ -81,8 +81,11 @@ class TokwattApp(App[int]):
         """Begin in the cockpit."""
         return self.cockpit
 
-    def on_ready(self) -> None:
-        """Connect once the first frame is out."""
+    async def on_ready(self) -> None:
+        """Connect once the first frame is out; what stands now is no garbage."""
+        gc.enable()
+        gc.freeze()
+        await self.cockpit.furnish()
         from console.ui.connecting import connect
 
         launch(self, connect(self), group="connect", exclusive=True, lasting=True)
@@ -196,6 +199,7 @@ def _run(options: Options) -> int:
 
     if fault := terminal_fault():
         raise fault
+    gc.disable()
     app = TokwattApp(options)
     code = app.run()
     last_words(app)

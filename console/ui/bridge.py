@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from console.state.store import Snapshot, Store
@@ -30,5 +31,6 @@ async def bridge(app: TokwattApp, store: Store) -> None:
         while only_readings(app.snapshot, snapshot) and (wait := painted + 1 / READINGS_PER_S - clock.monotonic()) > 0:
             await asyncio.sleep(min(wait, 0.05))
             snapshot = store.snapshot
-        app.snapshot = snapshot
+        link = app.desk.link.state if app.desk is not None else snapshot.link
+        app.snapshot = replace(snapshot, link=link)
         painted = clock.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
@@ -35,6 +36,12 @@ def fit(text: str, width: int, *, left: bool = True) -> str:
         return set_cell_size(text, width - 1) + "…"
     space = " " * (width - cell_len(text))
     return text + space if left else space + text
+
+
+def wrapped(text: str, width: int, ink: str = "dim", indent: int = 2) -> list[list[Span]]:
+    """Return text broken into lines that fit."""
+    space = " " * indent
+    return [[(space + line, ink)] for line in textwrap.wrap(text, max(10, width - indent - 1))]
 
 
 def spread(left: Sequence[Span], right: Sequence[Span], width: int) -> list[Span]:

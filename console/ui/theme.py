@@ -72,3 +72,30 @@ LIGHT = Theme(
         "scrollbar-active": "#a35c00",
     },
 )
+
+INKS: dict[str, tuple[str, str, str]] = {
+    "dim": ("muted", "", ""),
+    "accent": ("accent", "", ""),
+    "strong": ("", "", "bold"),
+    "good": ("success", "", ""),
+    "warn": ("warning", "", ""),
+    "bad": ("error", "", ""),
+    "info": ("secondary", "", ""),
+    "bar": ("accent", "", ""),
+    "track": ("track", "", ""),
+    "ontrack": ("", "panel", ""),
+    "mark": ("accent", "", "bold"),
+    "cursor": ("", "cursor", ""),
+    "match": ("", "match", "bold"),
+    "added": ("", "added", ""),
+    "removed": ("", "removed", ""),
+    "word": ("", "word", "bold"),
+    "hunk": ("secondary", "", ""),
+    "number": ("comment", "", ""),
+    "keyword": ("keyword", "", ""),
+    "string": ("string", "", ""),
+    "comment": ("comment", "", "italic"),
+    "function": ("function", "", ""),
+    "constant": ("constant", "", ""),
+}
+"""Inks of drawn text: variable of the foreground, of the background, and other attributes."""

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from console.domain.host import Link, LinkState
-from console.domain.patch import DiskState, PatchStatus, ProcessState
-from console.domain.run import Run, RunPhase
 from console.ui.drawing import age, clock
+
+if TYPE_CHECKING:  # the first frame shows no patch and no run: their modules may come later
+    from console.domain.patch import PatchStatus
+    from console.domain.run import Run
 
 Word = tuple[str, str, str]
 """Symbol, word, ink."""
 
-_DISK: dict[DiskState, Word] = {
-    DiskState.OFF: ("○", "off", "dim"),
-    DiskState.ON: ("●", "on", "good"),
-    DiskState.DRIFTED: ("◑", "drifted", "warn"),
-    DiskState.CONFLICT: ("✗", "conflict", "bad"),
-    DiskState.ALREADY_UPSTREAM: ("✓", "upstream", "dim"),
-    DiskState.NOT_APPLICABLE: ("–", "not for this", "dim"),
-    DiskState.INVALID: ("✗", "invalid", "bad"),
-    DiskState.UNKNOWN: ("?", "unknown", "dim"),
+_DISK: dict[str, Word] = {
+    "off": ("○", "off", "dim"),
+    "on": ("●", "on", "good"),
+    "drifted": ("◑", "drifted", "warn"),
+    "conflict": ("✗", "conflict", "bad"),
+    "already_upstream": ("✓", "upstream", "dim"),
+    "not_applicable": ("–", "not for this", "dim"),
+    "invalid": ("✗", "invalid", "bad"),
+    "unknown": ("?", "unknown", "dim"),
 }
 
-_LOADED: dict[ProcessState, Word] = {
-    ProcessState.NEEDS_RESTART: ("◐", "needs restart", "warn"),
-    ProcessState.LOADED: ("●", "loaded", "good"),
-    ProcessState.PROVEN: ("●", "proven", "good"),
-    ProcessState.NOT_REACHED: ("◌", "not reached", "warn"),
+_LOADED: dict[str, Word] = {
+    "needs_restart": ("◐", "needs restart", "warn"),
+    "loaded": ("●", "loaded", "good"),
+    "proven": ("●", "proven", "good"),
+    "not_reached": ("◌", "not reached", "warn"),
 }
 
 _LINK: dict[Link, Word] = {
@@ -40,11 +44,11 @@ _LINK: dict[Link, Word] = {
 
 def of_patch(status: PatchStatus) -> Word:
     """Return how a patch stands: what the process has of it where that says more than the file."""
-    if status.disk is DiskState.ON and status.loaded in _LOADED:
-        return _LOADED[status.loaded]
-    if status.disk is DiskState.OFF and status.loaded is ProcessState.NEEDS_RESTART:
+    if status.disk.value == "on" and status.loaded.value in _LOADED:
+        return _LOADED[status.loaded.value]
+    if status.disk.value == "off" and status.loaded.value == "needs_restart":
         return ("◐", "off, restart", "warn")
-    return _DISK[status.disk]
+    return _DISK[status.disk.value]
 
 
 def of_patches(patches: tuple[PatchStatus, ...], *, short: bool = False) -> str:
@@ -52,10 +56,7 @@ def of_patches(patches: tuple[PatchStatus, ...], *, short: bool = False) -> str:
     counts: dict[str, int] = {}
     for status in patches:
         _, word, _ = of_patch(status)
-        if (
-            status.disk not in (DiskState.OFF, DiskState.NOT_APPLICABLE, DiskState.ALREADY_UPSTREAM)
-            or "restart" in word
-        ):
+        if status.disk.value not in ("off", "not_applicable", "already_upstream") or "restart" in word:
             word = "need restart" if "restart" in word else word
             counts[word] = counts.get(word, 0) + 1
     if not counts:
@@ -85,21 +86,21 @@ def of_link(state: LinkState) -> Word:
 
 def of_run(run: Run | None, now: float) -> Word:
     """Return how the server stands; `now` is the host's wall clock."""
-    if run is None or run.phase is RunPhase.NONE:
+    if run is None or run.phase.value == "none":
         return "○", "no server", "dim"
     since = now - (run.ready_at or run.started_at)
-    match run.phase:
-        case RunPhase.STARTING:
+    match run.phase.value:
+        case "starting":
             return "◔", f"starting {clock(now - run.started_at)}", "info"
-        case RunPhase.READY:
+        case "ready":
             return "▶", f"ready {age(since)}", "good"
-        case RunPhase.BUSY:
+        case "busy":
             return "▶", f"busy {age(since)}", "warn"
-        case RunPhase.STOPPING:
+        case "stopping":
             return "◼", "stopping", "warn"
-        case RunPhase.EXITED:
+        case "exited":
             return "◼", "stopped", "dim"
-        case RunPhase.FAILED:
+        case "failed":
             return "✗", f"failed{'' if run.exit_status is None else f', exit {run.exit_status}'}", "bad"
         case _:
             return "✗", "gone", "bad"

@@ -45,7 +45,6 @@ class PatchDiff(DiffView, Framed):
     """The diff below the list, under a rule that names its files."""
 
     DEFAULT_CLASSES = ""
-    RESERVED = 2
 
 
 class PatchesPane(Vertical, Framed):
@@ -88,7 +87,9 @@ class PatchesPane(Vertical, Framed):
         """Show the patches of a snapshot."""
         self.list.reason = "" if snapshot.patches else reason
         self.list.show(snapshot.patches)
-        self.list.styles.height = max(4, min(len(snapshot.patches), max(4, self.size.height // 2 - 1)))
+        self.list.styles.height = (
+            "1fr" if not snapshot.patches else max(4, min(len(snapshot.patches), max(4, self.size.height // 2 - 1)))
+        )
         self._preview()
 
     def on_lines_moved(self, event: Lines.Moved) -> None:

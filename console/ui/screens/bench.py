@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.containers import Vertical
 from textual.screen import Screen
 from textual.worker import Worker
@@ -24,7 +26,18 @@ from console.ui.widgets.lines import Lines
 from console.ui.widgets.status import Status
 from console.ui.worker import launch, owner
 
-HEAD = (
+Columns = tuple[tuple[str, int], ...]
+
+NARROW: Columns = (
+    ("conc.", 6),
+    ("tok/s", 13),
+    ("TTFT p50/p99 s", 14),
+    ("ITL p50/p99", 11),
+    ("W", 6),
+    ("J/tok", 6),
+    ("failed", 6),
+)
+HEAD: Columns = (
     ("concurrency", 11),
     ("output tok/s", 15),
     ("TTFT p50/p99 s", 16),
@@ -52,6 +65,12 @@ def pair(of: Sequence[Percentiles], scale: float, digits: int) -> str:
     """Return the means of median and 99th percentile."""
     middle, high = mean([p.p50_ms for p in of]), mean([p.p99_ms for p in of])
     return " / ".join(dash(None if value is None else value / scale, digits) for value in (middle, high))
+
+
+def nice(least: float) -> float:
+    """Return a round step for an axis, not above the one asked for."""
+    size = 10.0 ** math.floor(math.log10(max(least, 1.0)))
+    return max(size * part for part in (1, 2, 2.5, 5) if size * part <= max(least, 1.0))
 
 
 def cells(done: Sequence[Measurement]) -> list[str]:
@@ -91,20 +110,21 @@ class LadderTable(Lines):
         """Return the heading or a rung."""
         sweep = self.sweep
         assert sweep is not None
+        head, gap = (HEAD, "  ") if width >= 100 else (NARROW, " ")
         if index == 0:
-            return [(" " + "".join(f"{word:>{size}}  " for word, size in HEAD), "dim")]
+            return [(" " + "".join(f"{word:>{size}}{gap}" for word, size in head), "dim")]
         rung = sweep.planned[index - 1]
         done = [one for one in sweep.done if one.concurrency_limit == rung]
         tainted = sorted({reason for one in done for reason in one.tainted})
         current = sweep.current == rung
-        spans: list[Span] = [(f" {rung:>{HEAD[0][1]},}  ", "accent strong" if current else "strong")]
+        spans: list[Span] = [(f" {rung:>{head[0][1]},}{gap}", "accent strong" if current else "strong")]
         if done:
-            for text, (_, size) in zip(cells(done), HEAD[1:], strict=True):
-                spans.append((f"{text:>{size}}  ", "warn" if tainted else ""))
+            for text, (_, size) in zip(cells(done), head[1:], strict=True):
+                spans.append((f"{text:>{size}}{gap}", "warn" if tainted else ""))
         elif current:
-            spans.append((f"{dash(sweep.live_tok_s):>{HEAD[1][1]}}  ", "info"))
+            spans.append((f"{dash(sweep.live_tok_s):>{head[1][1]}}{gap}", "info"))
         else:
-            spans += [(f"{'—':>{size}}  ", "dim") for _, size in HEAD[1:]]
+            spans += [(f"{'—':>{size}}{gap}", "dim") for _, size in head[1:]]
         if current:
             spans += [(" ", ""), *bar(sweep.fraction, 8, "info"), (f" {clean(sweep.step)}", "info")]
             spans.append((f" {sweep.repeat} of {sweep.repeats}" if sweep.repeats > 1 else "", "dim"))
@@ -267,19 +287,21 @@ class BenchScreen(Screen[None]):
             mean([o.output_throughput_tok_s for o in sweep.done if o.concurrency_limit == rung]) for rung in rungs
         ]
         watts = [mean([o.power_mean_w for o in sweep.done if o.concurrency_limit == rung]) for rung in rungs]
+        known = [(rung, speed) for rung, speed in zip(rungs, speeds, strict=True) if speed is not None]
         plot = self.query_one("#plot", PlotextPlot)
         draw = plot.plt
         draw.clear_data()
-        known = [(rung, speed) for rung, speed in zip(rungs, speeds, strict=True) if speed is not None]
+        colour = Color.parse(self.app.theme_variables["accent"]).rgb
+        places, heights = [rung for rung, _ in known], [speed for _, speed in known]
         if known:
-            draw.bar(
-                [f"{rung:,}" for rung, _ in known],
-                [speed for _, speed in known],
-                orientation="horizontal",
-                width=0.35,
-                label="tok/s",
-            )
-        draw.xlim(0, max([s for _, s in known] or [1]) * 1.1)
+            draw.plot(places, heights, marker="braille", color=colour)
+            draw.scatter(places, heights, marker="●", color=colour)
+        top = max([*heights, 1.0]) * 1.15
+        draw.xlim(0, max([*sweep.planned, 1]) * 1.05)
+        draw.ylim(0, top)
+        draw.xticks(list(sweep.planned), [f"{rung:,}" for rung in sweep.planned])
+        step = nice(top / 4)
+        draw.yticks([step * part for part in range(5)], [dash(step * part) for part in range(5)])
         powers = ", ".join(f"{dash(w)} W at {rung:,}" for rung, w in zip(rungs, watts, strict=True) if w is not None)
         self.query_one("#plot-box", Box).entitle("", "Output tok/s by concurrency", powers)
         plot.refresh()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -14,19 +15,20 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from console.domain.host import LinkState
-from console.domain.run import RunPhase
 from console.operations.catalogue import VERBS, Verb
 from console.state.store import Snapshot
-from console.ui.panes.log import LogPane
-from console.ui.panes.patches import PatchesPane
-from console.ui.panes.source import SourcePane
-from console.ui.widgets.activity import Banner, Receipt
-from console.ui.widgets.compact import CompactGauges
-from console.ui.widgets.gpus import Gpus
 from console.ui.widgets.keys import PANES, TABS, Keys, Tabs
 from console.ui.widgets.status import Status, host_now
-from console.ui.widgets.throughput import Throughput
 from console.ui.worker import launch, owner
+
+if TYPE_CHECKING:
+    from console.ui.panes.log import LogPane
+    from console.ui.panes.patches import PatchesPane
+    from console.ui.panes.source import SourcePane
+    from console.ui.widgets.activity import Banner, Receipt
+    from console.ui.widgets.compact import CompactGauges
+    from console.ui.widgets.gpus import Gpus
+    from console.ui.widgets.throughput import Throughput
 
 WIDE = (140, 40)
 SMALLEST = (60, 16)
@@ -35,7 +37,7 @@ SMALLEST = (60, 16)
 class CockpitScreen(Screen[None]):
     """The one screen on which the work is done."""
 
-    AUTO_FOCUS = "#tree"
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(verb.keys), f"app.act('{verb.id}')", verb.title, show=False)
         for verb in VERBS
@@ -47,51 +49,55 @@ class CockpitScreen(Screen[None]):
         self._pane = "source"
         self._zoomed = False
         self._run_id = ""
-        self._phase = RunPhase.NONE
+        self._phase = ""
         self._heard_at: float | None = None
+        self.furnished = False
 
     def compose(self) -> ComposeResult:
-        """Put status, gauges, panes, log and keys below each other."""
+        """Begin with status and keys: the first frame waits for nothing else."""
         yield Static(id="too-small")
         yield Status()
-        yield Banner()
-        yield CompactGauges()
-        with Horizontal(id="gauges"):
-            yield Gpus()
-            yield Throughput()
-        yield Tabs()
-        with Horizontal(id="work"):
-            yield SourcePane()
-            yield PatchesPane()
-        yield LogPane()
-        yield Receipt()
+        yield Static(id="blank")
         yield Keys()
 
-    def on_mount(self) -> None:
-        """Follow the snapshot, and let ages grow."""
+    async def furnish(self) -> None:
+        """Put gauges, panes and log between status and keys."""
+        from console.ui.panes.log import LogPane
+        from console.ui.panes.patches import PatchesPane
+        from console.ui.panes.source import SourcePane
+        from console.ui.widgets.activity import Banner, Receipt
+        from console.ui.widgets.compact import CompactGauges
+        from console.ui.widgets.gpus import Gpus
+        from console.ui.widgets.throughput import Throughput
+
+        self.banner, self.receipt, self.compact = Banner(), Receipt(), CompactGauges()
+        self.gpus, self.throughput, self.tabs = Gpus(), Throughput(), Tabs()
+        self.source, self.patches, self.log_pane = SourcePane(), PatchesPane(), LogPane()
+        gauges = Horizontal(self.gpus, self.throughput, id="gauges")
+        work = Horizontal(self.source, self.patches, id="work")
+        self.query_one("#blank").display = False
+        with self.app.batch_update():
+            await self.mount(
+                self.banner, self.compact, self.tabs, gauges, work, self.log_pane, self.receipt, after="#status"
+            )
+            self.furnished = True
+            self.show_pane("source")
         self.watch(self.app, "snapshot", self.show_snapshot)
         self.set_interval(0.5, self._tick)
-        self.show_pane("source")
 
-    @property
-    def source(self) -> SourcePane:
-        """The source pane."""
-        return self.query_one(SourcePane)
+    banner: Banner
+    receipt: Receipt
+    compact: CompactGauges
+    gpus: Gpus
+    throughput: Throughput
+    tabs: Tabs
+    source: SourcePane
+    patches: PatchesPane
+    log_pane: LogPane
 
-    @property
-    def patches(self) -> PatchesPane:
-        """The patches pane."""
-        return self.query_one(PatchesPane)
-
-    @property
-    def log_pane(self) -> LogPane:
-        """The log pane."""
-        return self.query_one(LogPane)
-
-    @property
-    def receipt(self) -> Receipt:
-        """The receipt line."""
-        return self.query_one(Receipt)
+    def on_mount(self) -> None:
+        """Say whose screen it is."""
+        self.query_one(Status).show(owner(self).snapshot)
 
     # what is known
 
@@ -115,9 +121,9 @@ class CockpitScreen(Screen[None]):
     def _show_gauges(self, snapshot: Snapshot) -> None:
         reasons = owner(self).reasons
         if self._single:
-            self.query_one(CompactGauges).show(snapshot)
-        self.query_one(Gpus).show(snapshot, reasons.get("gpus", ""))
-        self.query_one(Throughput).show(snapshot, reasons.get("throughput", ""))
+            self.compact.show(snapshot)
+        self.gpus.show(snapshot, reasons.get("gpus", ""))
+        self.throughput.show(snapshot, reasons.get("throughput", ""))
 
     def _follow(self, snapshot: Snapshot) -> None:
         from console.ui.connecting import follow_log
@@ -128,10 +134,9 @@ class CockpitScreen(Screen[None]):
         if run.id != self._run_id:
             self._run_id = run.id
             launch(app, follow_log(app, app.desk, run), group="log", exclusive=True, watching="log")
-        elif self._phase is RunPhase.STARTING and run.phase in (RunPhase.READY, RunPhase.FAILED, RunPhase.LOST):
+        elif self._phase == "starting" and run.phase.value in ("ready", "failed", "lost"):
             app.bell()
-        if run.phase is not self._phase:
-            self._phase = run.phase
+        self._phase = run.phase.value
 
     def _link(self) -> LinkState:
         app = owner(self)
@@ -140,11 +145,13 @@ class CockpitScreen(Screen[None]):
     def _show_link(self) -> None:
         state = self._link()
         self._heard_at = state.heard_at or self._heard_at
-        down = self.query_one(Banner).show(owner(self).snapshot.host.name, state, self._heard_at)
+        down = self.banner.show(owner(self).snapshot.host.name, state, self._heard_at)
         self.set_class(down and owner(self).desk is not None, "-stale")
 
     def _tick(self) -> None:
         app = owner(self)
+        if self._link() is not app.snapshot.link:
+            app.snapshot = replace(app.snapshot, link=self._link())
         snapshot = app.snapshot
         self.query_one(Status).show(snapshot)
         self._show_gauges(snapshot)
@@ -172,6 +179,8 @@ class CockpitScreen(Screen[None]):
         if tiny:
             said = f"{width}×{height} is too small for the cockpit.\nMake the terminal at least {SMALLEST[0]}×{SMALLEST[1]}; the server goes on."
             self.query_one("#too-small", Static).update(Content(said))
+        if not self.furnished:
+            return
         single = self._single
         self.set_class(single, "-single")
         for pane, _ in TABS:
@@ -183,7 +192,7 @@ class CockpitScreen(Screen[None]):
             self.query_one("#gauges").styles.height = max(9, min(11, len(gpus.gpus) + 3 if gpus else 9))
         else:
             self.query_one("#gauges").styles.height = "1fr"
-        self.query_one(Tabs).show(self._pane)
+        self.tabs.show(self._pane)
         self._show_gauges(owner(self).snapshot)
 
     def show_pane(self, pane: str) -> None:
@@ -201,7 +210,7 @@ class CockpitScreen(Screen[None]):
             if node.id in dict(TABS):
                 self._pane = str(node.id)
                 self.query_one(Keys).show(PANES.get(self._pane, ""))
-                self.query_one(Tabs).show(self._pane)
+                self.tabs.show(self._pane)
                 return
 
     def on_tabs_picked(self, event: Tabs.Picked) -> None:
@@ -244,9 +253,10 @@ class CockpitScreen(Screen[None]):
         if self.receipt.fault is not None:
             self.receipt.show_fault(None)
             return
-        widget = self._pane_widget(self._pane)
-        if isinstance(widget, SourcePane | LogPane) and widget.action_go_back():
-            return
+        if self._pane in ("source", "log-pane"):
+            pane = self.source if self._pane == "source" else self.log_pane
+            if pane.action_go_back():
+                return
         if self._zoomed:
             self._zoomed = False
             self.show_pane(self._pane)

@@ -53,7 +53,7 @@ class DiffView(Lines):
         text = self.text[index]
         sign = "added" if text.startswith("+") and not text.startswith("+++ ") else ""
         sign = "removed" if text.startswith("-") and not text.startswith("--- ") else sign
-        return f"{sign} {super().under(index)}".strip()
+        return f"{super().under(index)} {sign}".strip()
 
     def line(self, index: int, width: int) -> Sequence[Span]:
         """Return one line; in a changed one, the part that differs is marked."""

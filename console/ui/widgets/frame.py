@@ -14,9 +14,6 @@ class Framed(Widget):
 
     DEFAULT_CLASSES = "pane"
 
-    RESERVED = 6
-    """Cells of the top line that corners and blanks take."""
-
     _title: tuple[str, str, str, str] = ("", "", "", "$muted")
 
     def entitle(self, key: str, title: str, right: str = "", style: str = "$muted") -> None:
@@ -31,7 +28,8 @@ class Framed(Widget):
 
     def _redraw_title(self) -> None:
         key, title, right, style = self._title
-        space = self.outer_size.width - self.RESERVED - cell_len(key) - (1 if key else 0)
+        corners = self.styles.border_left[0] not in ("", "none", "hidden")
+        space = self.outer_size.width - (6 if corners else 2) - cell_len(key) - (1 if key else 0)
         if space < 4:
             return
         shown = fit(title, min(cell_len(title), space))

@@ -8,7 +8,7 @@ from console.domain.gpu import GpuReading, GpuSample
 from console.domain.text import clean, dash
 from console.state.store import Snapshot
 from console.ui import clock
-from console.ui.drawing import Span, age, bar, braille, columns, fit, marked
+from console.ui.drawing import Span, age, bar, braille, columns, fit, marked, wrapped
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.inks import Painting
 
@@ -73,7 +73,12 @@ class Gpus(Painting, Framed, can_focus=True):
             return [
                 [("", "")],
                 [(" power, clocks and memory of every GPU, ten times a second", "dim")],
-                [(f" none yet: {clean(why)}" if why else " waiting for the first reading", "warn" if why else "dim")],
+                *wrapped(
+                    f"none yet: {clean(why)}" if why else "waiting for the first reading",
+                    width,
+                    "warn" if why else "dim",
+                    1,
+                ),
             ]
         old = readings_age(sample)
         stale = " dim" if old is not None and old > STALE_S else ""

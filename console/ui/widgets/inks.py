@@ -3,88 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
 from console.ui.drawing import Span
+from console.ui.theme import INKS
 
-INKS = [
-    "dim",
-    "accent",
-    "strong",
-    "good",
-    "warn",
-    "bad",
-    "info",
-    "bar",
-    "track",
-    "mark",
-    "cursor",
-    "match",
-    "added",
-    "removed",
-    "hunk",
-    "number",
-    "word",
-    "keyword",
-    "string",
-    "comment",
-    "function",
-    "constant",
-]
 
-BACKED = {"cursor", "match", "added", "removed", "word"}
-"""Inks whose background is painted too."""
+def styles_of(colours: dict[str, str]) -> dict[str, Style]:
+    """Return the style of every ink in the colours of a theme.
+
+    Component classes of the stylesheet would say the same, at 20 rules for each of 25 widgets before the first frame.
+    """
+    made: dict[str, Style] = {}
+    for name, (front, back, extra) in INKS.items():
+        style = Style.parse(extra) if extra else Style()
+        if front in colours:
+            style += Style(color=Color.parse(colours[front]))
+        if back in colours:
+            style += Style(bgcolor=Color.parse(colours[back]))
+        made[name] = style
+    return made
 
 
 class Inked(Widget):
     """A widget that draws spans of inked text, line by line."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"ink--{name}" for name in INKS}
-
-    def on_mount(self) -> None:
-        """Forget mixed inks when the theme changes."""
-        self._mixed: dict[tuple[str, Style], Style] = {}
+    _mixed: dict[tuple[str, Style], Style]
+    _inks: dict[str, Style]
+    _inks_of: str = ""
 
     def notify_style_update(self) -> None:
-        """Forget mixed inks: the theme or a class has changed."""
+        """Mix the inks again: the theme or a class has changed."""
         super().notify_style_update()
-        self._mixed = {}
+        self._inks_of = ""
 
     def ink(self, names: str, base: Style) -> Style:
         """Return the style of inks mixed in order over a base."""
         if not names:
             return base
-        mixed = self.__dict__.setdefault("_mixed", {})
-        style: Style | None = mixed.get((names, base))
-        if style is None:
-            style = base
+        if self._inks_of != self.app.theme:
+            self._inks_of = self.app.theme
+            self._inks = styles_of(self.app.theme_variables)
+            self._mixed = {}
+        mixed = self._mixed.get((names, base))
+        if mixed is None:
+            mixed = base
             for name in names.split():
-                if name not in INKS:
-                    continue
-                full = self.get_component_rich_style(f"ink--{name}")
-                own = self.get_component_rich_style(f"ink--{name}", partial=True)
-                style += Style(
-                    color=full.color if own.color else None,
-                    bgcolor=full.bgcolor if name in BACKED else None,
-                    bold=own.bold,
-                    italic=own.italic,
-                )
-            if "cursor" in names:
-                style += Style(bgcolor=self.get_component_rich_style("ink--cursor").bgcolor)
-            mixed[names, base] = style
-        return style
+                mixed += self._inks.get(name, base)
+            self._mixed[names, base] = mixed
+        return mixed
 
     def strip(self, spans: Sequence[Span], width: int, under: str = "", start: int = 0) -> Strip:
         """Return spans as a strip of exactly `width` cells, from column `start` on."""
         base = self.ink(under, self.rich_style)
         segments = [
-            Segment(text, self.ink(f"{names} {under}" if under else names, base)) for text, names in spans if text
+            Segment(text, self.ink(f"{under} {names}" if under else names, base)) for text, names in spans if text
         ]
         length = sum(cell_len(segment.text) for segment in segments)
         return Strip(segments, length).crop_extend(start, start + width, base)
@@ -93,14 +73,24 @@ class Inked(Widget):
 class Painting(Inked):
     """An inked widget of fixed lines: subclasses return all of them at once."""
 
+    _drawn: Sequence[Sequence[Span]] | None = None
+    _drawn_at = Size(0, 0)
+
     def lines(self, width: int, height: int) -> Sequence[Sequence[Span]]:
         """Return the lines to draw."""
         raise NotImplementedError
 
     def repaint(self) -> None:
-        """Draw again with what is known now."""
-        self._drawn: Sequence[Sequence[Span]] | None = None
-        self.refresh()
+        """Draw again what differs from what is drawn."""
+        old, size = self._drawn, self.size
+        if old is None or self._drawn_at != size or not size:
+            self._drawn = None
+            self.refresh()
+            return
+        self._drawn = new = self.lines(size.width, size.height)
+        changed = [Region(0, y, size.width, 1) for y in range(size.height) if old[y : y + 1] != new[y : y + 1]]
+        if changed:
+            self.refresh(*changed)
 
     def notify_style_update(self) -> None:
         """Draw again in the new colours."""
@@ -110,8 +100,8 @@ class Painting(Inked):
     def render_line(self, y: int) -> Strip:
         """Draw one line."""
         size = self.size
-        drawn = self.__dict__.get("_drawn")
-        if drawn is None or self.__dict__.get("_drawn_at") != size:
+        drawn = self._drawn
+        if drawn is None or self._drawn_at != size:
             drawn = self._drawn = self.lines(size.width, size.height)
             self._drawn_at = size
         return self.strip(drawn[y] if y < len(drawn) else (), size.width)

@@ -38,7 +38,7 @@ class Keys(Painting):
 
     def lines(self, width: int, height: int) -> Sequence[Sequence[Span]]:
         """Return the keys of the pane, then those of everywhere."""
-        own = [verb for verb in VERBS if verb.footer and verb.where == self.pane]
+        own = [verb for verb in VERBS if verb.footer and self.pane and verb.where == self.pane]
         common = [verb for verb in VERBS if verb.footer and not verb.where]
         spans: list[Span] = [(" ", "")]
         last = next((verb for verb in common if verb.id == "show_help"), None)

@@ -20,9 +20,6 @@ from console.ui.widgets.inks import Inked
 class Lines(ScrollView, Inked, can_focus=True):
     """A scrolling list of lines with a cursor."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = Inked.COMPONENT_CLASSES
-    """Textual takes them from the first base only."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", show=False),
         Binding("down,j", "move(1)", show=False),

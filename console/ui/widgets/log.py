@@ -12,7 +12,7 @@ from textual.reactive import var
 
 from console.domain.run import LogKind, LogRecord
 from console.domain.text import SafeText, clean, strip_sequences
-from console.ui.drawing import Span
+from console.ui.drawing import Span, wrapped
 from console.ui.widgets.lines import Lines
 
 LINES_KEPT = 100_000
@@ -168,7 +168,7 @@ class LogView(Lines):
                 [(f"  no line matches the filter ({len(self.all):,} lines are hidden): / and enter shows all", "dim")],
             ]
         if self.reason:
-            return [[], [(f"  {clean(self.reason)}", "dim")]]
+            return [[], *wrapped(clean(self.reason), self.size.width)]
         return [
             [],
             [("  the server's log, followed over reconnects", "dim")],

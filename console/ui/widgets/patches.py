@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from console.domain.patch import PatchStatus
 from console.domain.text import clean
 from console.ui import words
-from console.ui.drawing import Span, fit
+from console.ui.drawing import Span, fit, wrapped
 from console.ui.widgets.lines import Lines
 
 WORD_WIDTH = 13
@@ -60,7 +60,7 @@ class PatchList(Lines):
     def empty(self) -> Sequence[Sequence[Span]]:
         """Say what would be here."""
         if self.reason:
-            return [[], [(f"  {clean(self.reason)}", "warn")]]
+            return [[], *wrapped(clean(self.reason), self.size.width, "warn")]
         said = (
             "no patches known: ./profiles/patches or c captures one" if self.asked else "looking at the host's files…"
         )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from console.domain.patch import PatchStatus
 from console.domain.text import clean
 from console.state.store import Snapshot
 from console.ui import clock, words
 from console.ui.drawing import Span, spread, width_of
 from console.ui.widgets.inks import Painting
+
+if TYPE_CHECKING:
+    from console.domain.patch import PatchStatus
 
 Piece = tuple[int, list[Span]]
 """How early a piece gives way when the line is narrow (0 never), and its spans."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from console.domain.run import RunPhase
 from console.domain.text import clean, dash
 from console.state.store import Snapshot
 from console.ui import clock
-from console.ui.drawing import Span, age, braille, columns, marked, spread, width_of
+from console.ui.drawing import Span, age, braille, columns, marked, spread, width_of, wrapped
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.inks import Painting
 
@@ -83,11 +84,22 @@ class Throughput(Painting, Framed, can_focus=True):
         snapshot = self.snapshot
         sample = snapshot.throughput
         if sample is None or not sample.source:
-            why = self.reason or (sample.reason if sample else "")
+            run = snapshot.run
+            up = run is not None and run.phase in (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY)
+            why = self.reason or (sample.reason if sample else "") if up else ""
             return [
                 [("", "")],
                 [(" tokens per second, queues and joules per token", "dim")],
-                [(f" none: {clean(why)}", "dim") if why else (" no server runs: x s starts one", "dim")],
+                *wrapped(
+                    f"none yet: {clean(why)}"
+                    if why
+                    else "waiting for the server"
+                    if up
+                    else "no server runs: x s starts one",
+                    width,
+                    "dim",
+                    1,
+                ),
             ]
         speed = sample.output_tok_s
         ink = "dim" if is_stale(snapshot) or sample.idle else "accent strong"

@@ -9,7 +9,7 @@ from textual.message import Message
 
 from console.domain.source import TreeEntry
 from console.domain.text import clean
-from console.ui.drawing import Span
+from console.ui.drawing import Span, wrapped
 from console.ui.widgets.lines import Lines
 
 
@@ -116,7 +116,7 @@ class TreeView(Lines):
     def empty(self) -> Sequence[Sequence[Span]]:
         """Say why there is no tree."""
         if self.reason:
-            return [[], [(f"  {clean(self.reason)}", "warn")]]
+            return [[], *wrapped(clean(self.reason), self.size.width, "warn")]
         return [[], [("  the engine's code on the host", "dim")], [("  reading…", "dim")]]
 
 
