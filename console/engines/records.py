@@ -23,6 +23,7 @@ _GLUED = re.compile(
     rb"|(?<=\])(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - |\([A-Za-z_]\w* pid=\d+|(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:)"
 )
 _OWN_STAMP = re.compile(rb"(?:\x1b\[[0-9;]*m)*\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d")
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*m$")
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Killed)\b(?::|$)"
 )
@@ -166,7 +167,8 @@ def _pieces(raw: bytes) -> list[tuple[int, bytes]]:
     """Split a line where another record was written into it without a line end."""
     if b"-" not in raw or _OWN_STAMP.match(raw):
         return [(0, raw)]  # a stamp inside a stamped line is most likely what a user sent
-    cuts = [0, *(match.start() for match in _GLUED.finditer(raw)), len(raw)]
+    glued = (match.start() for match in _GLUED.finditer(raw))
+    cuts = [0, *(at for at in glued if not _COLOUR.search(raw, max(0, at - 12), at)), len(raw)]
     return [(start, raw[start:end]) for start, end in itertools.pairwise(cuts) if start < end or not raw]
 
 

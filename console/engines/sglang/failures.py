@@ -12,6 +12,9 @@ from console.domain.run import Failure, LogKind, LogRecord
 from console.domain.text import clean
 
 LINES_KEPT = 12
+SEARCHED = 64 * 1024
+SEARCHED_LINE = 4096
+"""Characters of a folded record, and of a single line, in which a cause is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +34,16 @@ class _Signature:
     cause: Callable[[re.Match[str]], str]
     anywhere: bool = False
     """Whether it may stand in a stamped message that is no traceback."""
+    needs: str = ""
+    """A word that must be in the record, too."""
 
 
 def _say(text: str) -> Callable[[re.Match[str]], str]:
     return lambda match: match.expand(text)
 
 
-def _sig(name: str, pattern: str, cause: str, anywhere: bool = False) -> _Signature:
-    return _Signature(name, re.compile(pattern, re.MULTILINE), _say(cause), anywhere)
+def _sig(name: str, pattern: str, cause: str, anywhere: bool = False, needs: str = "") -> _Signature:
+    return _Signature(name, re.compile(pattern, re.MULTILINE), _say(cause), anywhere, needs)
 
 
 SIGNATURES: tuple[_Signature, ...] = (
@@ -116,8 +121,9 @@ SIGNATURES: tuple[_Signature, ...] = (
     ),
     _sig(
         "build",
-        r"^(?P<what>.*(?:\berror: |fatal error: |nvcc fatal).{0,200})(?=[\s\S]*(?:ninja|CalledProcessError))",
+        r"^(?P<what>.{0,200}(?:\berror: |fatal error: |nvcc fatal).{0,200})",
         r"building a kernel failed: \g<what>",
+        needs="ninja",
     ),
     _sig(
         "build",
@@ -201,12 +207,11 @@ def signature(message: str, stamped: bool, usage: str = "") -> Found | None:
     fatal_head = FATAL_HEAD.match(message)
     if message.startswith("ERROR:") and folded and not fatal_head:
         return None  # a request failed, not the server
+    message = _searched(message, folded)
     for candidate in SIGNATURES:
-        if (stamped and not folded and not candidate.anywhere) or len(message) > 1 << 20:
+        if (stamped and not folded and not candidate.anywhere) or candidate.needs not in message:
             continue
         if match := candidate.pattern.search(message):
-            if candidate.name == "port" and "[c10d]" in message:
-                continue
             return Found(candidate.name, _cause(candidate, match, usage), _proof(message, match), _values(match))
     if crashed := CRASHED.match(message):
         return Found("killed", _crash(crashed["who"], int(crashed["code"])), (message,), {"code": int(crashed["code"])})
@@ -217,6 +222,12 @@ def signature(message: str, stamped: bool, usage: str = "") -> Found | None:
         proof = tuple(message.rstrip().split("\n")[-3:])
         return Found("exception", f"{who}{what[:300]}", proof)
     return None
+
+
+def _searched(message: str, folded: bool) -> str:
+    """Return the part of a record that is looked at: patterns must not run over megabytes."""
+    most = SEARCHED if folded else SEARCHED_LINE
+    return message if len(message) <= most else f"{message[: most // 2]}\n{message[-most // 2 :]}"
 
 
 def _values(match: re.Match[str]) -> dict[str, object]:

@@ -90,6 +90,7 @@ _WARNINGS = (
     "SIGTERM received",
 )
 
+BAR_LIMIT = 400
 GAP_S = 10.0
 """A pause this long before a decode line, and several times its neighbours', was idle time."""
 
@@ -106,10 +107,10 @@ class SglangGrammar:
         """Return what a message means."""
         if batch := _BATCH.match(message):
             return self._batch(message, batch, tuple(sorted(ranks.items())), clock)
-        if '"' in message and (access := _ACCESS.match(message)):
+        if '"' in message[:200] and (access := _ACCESS.match(message[:4096])):
             values = {"method": access[3], "path": access[4], "code": int(access[5])}
             return Sense(LogKind.ACCESS, values)
-        if "%" in message and "|" in message and not stamped and (bar := _BAR.match(message)):
+        if "%" in message and "|" in message and not stamped and (bar := _BAR.match(message[:BAR_LIMIT])):
             return Sense(LogKind.PROGRESS, _progress(bar))
         if message.startswith(("Receive: ", "Finish: ")):
             return Sense()  # echoes what users sent
@@ -127,13 +128,13 @@ class SglangGrammar:
         if found := failures.signature(message, stamped, self._usage):
             values = {"signature": found.name, **found.values}
             return Sense(LogKind.FAILURE, values, "error", found.cause, found.lines)
-        if hint := _HINT.search(message):
+        if hint := _HINT.search(message[:4096]):
             return Sense(values={"hint": message.partition(".")[0], "path": hint["path"]}, severity="warning")
         if message.startswith(_WARNINGS):
             return Sense(values=_pairs(message.partition(". ")[2].rpartition(". ")[2]), severity="warning")
         if message.startswith("self.cur_batch.batch_size()="):
             return Sense(values={key: int(value) for key, value in _BATCH_STATE.findall(message)})
-        if comm := _NCCL_COMM.search(message):
+        if comm := _NCCL_COMM.search(message[:400]):
             return Sense(values={key: int(value) for key, value in comm.groupdict().items()})
         if message.startswith("ERROR:"):
             return Sense(severity="error")

@@ -1,0 +1,113 @@
+"""Properties of reading: chunk boundaries, field order and unknown fields change nothing."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from console.domain.run import LogKind
+from console.engines.records import LogParser
+from console.engines.registry import engine
+from tests.engines.recorded import content, of_kind, read
+
+MIXED = b"".join(content(f"{name}.log") for name in ("A07", "A05", "A13", "A15")) + content("no-model.log")
+WHOLE = read(MIXED)
+
+
+@given(st.lists(st.integers(0, len(MIXED)), max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_any_chunk_boundary_gives_the_same_records(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(MIXED)]
+    assert read([MIXED[start:end] for start, end in itertools.pairwise(edges)]) == WHOLE
+
+
+def test_byte_by_byte_gives_the_same_records() -> None:
+    data = content("A07.log")
+    assert read([data[at : at + 1] for at in range(len(data))]) == read(data)
+
+
+_FIELDS = {"#running-req": 7, "#token": 900, "token usage": 0.25, "gen throughput (token/s)": 61.5, "#queue-req": 3}
+
+
+@given(
+    st.permutations(list(_FIELDS)),
+    st.dictionaries(st.from_regex(r"[a-z][a-z ]{1,10}[a-z]", fullmatch=True), st.integers(0, 9), max_size=3),
+    st.sampled_from(["", ",", ", "]),
+    st.sampled_from(["Decode batch. ", "Decode batch, ", "Decode batch [12], "]),
+)
+def test_order_and_unknown_fields_change_nothing(
+    order: list[str], unknown: dict[str, int], trailing: str, head: str
+) -> None:
+    pairs = [f"{name}: {_FIELDS[name]}" for name in order]
+    pairs[1:1] = [f"zz {name}: {value}" for name, value in unknown.items()]
+    line = f"[2026-01-02 03:04:05 TP0 XX7] {head}{', '.join(pairs)}{trailing}\n"
+    [record] = read(line.encode())
+    values = record.values
+    assert record.kind is LogKind.DECODE
+    assert record.source["ranks"] == {"TP": 0, "XX": 7}
+    assert (values["running_req"], values["tokens"], values["queue_req"]) == (7, 900, 3)
+    assert (values["token_usage"], values["gen_throughput_tok_s"]) == (0.25, 61.5)
+    assert sum(name.startswith("zz_") for name in values) == len({"_".join(name.split()) for name in unknown})
+
+
+@given(st.binary(max_size=400))
+def test_noise_never_raises_and_loses_no_byte(noise: bytes) -> None:
+    records = read(noise)
+    assert all(0 <= record.offset <= len(noise) for record in records)
+
+
+@pytest.mark.parametrize("filling", [b"x", b" ", b"-", b"9%|", b"a.b-", b"error: ", b"\x1b[0m", b"(a pid=1) ", b"[1"])
+def test_a_line_without_end_is_cut_and_holds_nobody_up(filling: bytes) -> None:
+    records = read([filling * ((1 << 20) // len(filling) + 1)] * 9)
+    assert len(records) <= 3
+    assert all(len(record.raw.encode()) <= 4 << 20 for record in records)
+
+
+def test_what_users_send_is_no_sample() -> None:
+    line = (
+        b"[2026-01-02 03:04:05] Receive: obj=GenerateReqInput(text='[2026-01-02 03:04:06 TP0] Decode batch, "
+        b"gen throughput (token/s): 99999.00, torch.OutOfMemoryError: CUDA out of memory.')\n"
+    )
+    [record] = read(line)
+    assert (record.kind, dict(record.values), record.severity) == (LogKind.OTHER, {}, "")
+
+
+def test_prefixes_of_collectors_are_taken_off() -> None:
+    lines = [
+        b"(launch pid=77, ip=10.0.0.3) [2026-01-02 03:04:05 TP1] Load weight begin. avail mem=1.00 GB",
+        b"2026-01-02T03:04:05.123456789Z [2026-01-01 20:04:05 TP1] Load weight begin. avail mem=1.00 GB",
+        b"Jan  2 03:04:05 node-3 sglang[42]: [2026-01-02 03:04:05 TP1] Load weight begin. avail mem=1.00 GB",
+        b"\x1b[36msglang-1  | \x1b[0m[2026-01-02 03:04:05.250 TP1] Load weight begin. avail mem=1.00 GB",
+    ]
+    records = read(b"\r\n".join(lines) + b"\r\n")
+    assert [record.kind for record in records] == [LogKind.PHASE] * 4
+    assert [record.source["ranks"] for record in records] == [{"TP": 1}] * 4
+    assert (records[0].source["process"], records[0].source["pid"], records[0].source["ip"]) == (
+        "launch",
+        77,
+        "10.0.0.3",
+    )
+    assert records[1].time == "2026-01-02T03:04:05.123456789Z"
+    assert (records[2].source["host"], records[2].source["unit"]) == ("node-3", "sglang")
+    assert (records[3].source["container"], records[3].clock) == ("sglang-1", "2026-01-02 03:04:05.250")
+
+
+def test_an_open_record_is_shown_when_the_log_is_quiet() -> None:
+    parser = LogParser(engine("sglang").grammar())
+    head = b"[2026-01-02 03:04:05 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+    assert parser.feed(head + b'  File "x.py", line 1, in f\nValueError: boom\n') == []
+    [record] = parser.settle()
+    assert record.kind is LogKind.FAILURE
+    assert record.cause.endswith("ValueError: boom")
+    assert parser.settle() == parser.close() == []
+
+
+def test_a_bar_that_is_being_drawn_is_pending() -> None:
+    parser = LogParser(engine("sglang").grammar())
+    assert (
+        of_kind(parser.feed(b"\rCapturing batches:  10%|#    | 1/10 [00:01<00:09,  1.0s/it]"), LogKind.PROGRESS) == []
+    )
+    assert parser.pending.startswith("Capturing batches:  10%")
