@@ -78,24 +78,24 @@ async def open_place(desk: Desk, place: Place, *, around: int = 0, whole: bool =
         around: Lines to add before and after those named.
         whole: Open the whole file whatever lines are named (symbols always do).
     """
-    return await documents.open_document(desk.link, spots(desk, place, around=around, whole=whole))
-
-
-def spots(desk: Desk, place: Place, *, around: int = 0, whole: bool = False) -> list[Spot]:
-    """Return what to try in turn for a place."""
-    literal = [Spot(name) for name in candidates(desk, place.text or place.path)]
-    if place.path == (place.text or place.path):
-        return literal
     first, count = 1, None
     if place.first is not None and not whole:
         first = max(1, place.first - around)
         count = None if place.last is None else place.last + around - first + 1
-    return literal + [Spot(name, first, count) for name in candidates(desk, place.path)]
+    spots = [Spot(name, first, count) for name in candidates(desk, place.path)]
+    return await documents.open_document(desk.link, spots, rather=_literal(desk, place))
+
+
+def _literal(desk: Desk, place: Place) -> list[Spot]:
+    """Return where a file would be whose very name looks like a place."""
+    odd = place.text not in ("", place.path)
+    return [Spot(name) for name in candidates(desk, place.text)] if odd else []
 
 
 def raw_bytes(desk: Desk, place: Place) -> AsyncIterator[bytes]:
     """Yield the bytes of a whole file, of any size, in parts."""
-    return documents.raw_bytes(desk.link, spots(desk, place))
+    spots = [Spot(name) for name in candidates(desk, place.path)]
+    return documents.raw_bytes(desk.link, spots, rather=_literal(desk, place))
 
 
 async def grep(

@@ -31,15 +31,21 @@ class Spot:
         return {"path": self.path, "first": self.first, "count": self.count}
 
 
-async def open_document(link: HostLink, spots: Sequence[Spot], *, max_bytes: int = WHOLE_LIMIT) -> Document:
-    """Open the first of `spots` that is there: content, hash and git letter of one moment.
+async def open_document(
+    link: HostLink, spots: Sequence[Spot], *, rather: Sequence[Spot] = (), max_bytes: int = WHOLE_LIMIT
+) -> Document:
+    """Open the first of `rather`, else of `spots`, that is there: content, hash and git letter of one moment.
 
     Raises:
         RemoteError: Kind `enoent`, `eacces`, `eisdir`, `special` (no regular file), …
     """
-    first, *others = spots
-    args = {**first.told(), "instead": [spot.told() for spot in others], "max_bytes": max_bytes}
+    args = {**_told(spots, rather), "max_bytes": max_bytes}
     return document_of(await link.call("read", args, deadline_s=READ_DEADLINE_S))
+
+
+def _told(spots: Sequence[Spot], rather: Sequence[Spot]) -> dict[str, Any]:
+    first, *others = spots
+    return {**first.told(), "rather": [spot.told() for spot in rather], "instead": [spot.told() for spot in others]}
 
 
 def document_of(reply: Reply) -> Document:
@@ -80,11 +86,9 @@ def content(document: Document) -> bytes:
     return joined if bare else joined + end
 
 
-async def raw_bytes(link: HostLink, spots: Sequence[Spot]) -> AsyncIterator[bytes]:
-    """Yield the bytes of the first of `spots` that is there, of any size, in parts."""
-    first, *others = spots
-    args = {"path": first.path, "instead": [spot.told() for spot in others]}
-    async for reply in link.stream("fetch", args):
+async def raw_bytes(link: HostLink, spots: Sequence[Spot], *, rather: Sequence[Spot] = ()) -> AsyncIterator[bytes]:
+    """Yield the bytes of the first of `rather`, else of `spots`, that is there, of any size, in parts."""
+    async for reply in link.stream("fetch", _told(spots, rather)):
         if reply.body:
             yield reply.body
 

@@ -92,7 +92,7 @@ async def grep(link: HostLink, query: Query, ended: Callable[[Mapping[str, Any]]
             raise UsageError(error.title, error.detail) from error
         raise
     finally:
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
     for hit in gathering.rest():
         yield hit
 

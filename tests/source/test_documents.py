@@ -105,7 +105,9 @@ async def test_a_place_is_one_round_trip_wherever_the_file_turns_out_to_be(desk:
     assert literal.lines == (b"a file of that name",)
     around = await source.open_place(desk, source.parse_place(f"{tmp_path}/f.py:3"), around=10)
     assert (around.first_line, len(around.lines)) == (1, 13)
-    assert desk.link.round_trips - before == 3
+    with pytest.raises(RemoteError, match=r"/gone\.py: No such file"):
+        await source.open_place(desk, source.parse_place(f"{tmp_path}/gone.py:3"))
+    assert desk.link.round_trips - before == 4
 
 
 async def test_ten_megabytes_open_whole_and_by_range(desk: Desk, tmp_path: Path) -> None:

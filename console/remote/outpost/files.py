@@ -26,7 +26,8 @@ def read(call: Call) -> Result:
     """Read lines of a file and what is to know of it, from one open descriptor.
 
     Args: `path`; `first` (negative: the last lines), `count`, `max_bytes`; `hash`, `git` (what to
-    add); `instead`: other places (`path`, `first`, `count`) to try while there is no such file.
+    add); `rather`, `instead`: other places (`path`, `first`, `count`), which are taken when they are
+    there, or when this one is not.
     """
     place = _place(call)
     path = to_bytes(place["path"])
@@ -52,16 +53,14 @@ def read(call: Call) -> Result:
 
 
 def _place(call: Call) -> dict[str, Any]:
-    wanted: dict[str, Any] = {
-        "path": call.text("path"),
-        "first": call.number("first", 1),
-        "count": call.args.get("count"),
-    }
-    others = call.args.get("instead") or []
-    if others and not os.path.lexists(to_bytes(wanted["path"])):
-        for other in others:
-            if os.path.lexists(to_bytes(other["path"])):
-                return dict(other)
+    """Return the first place that is there: of `rather`, then the one asked for, then of `instead`."""
+    wanted: dict[str, Any] = {"path": call.text("path"), "first": call.number("first", 1)}
+    wanted["count"] = call.args.get("count")
+    rather, instead = call.args.get("rather") or [], call.args.get("instead") or []
+    if rather or instead:
+        for place in [*rather, wanted, *instead]:
+            if os.path.lexists(to_bytes(place["path"])):
+                return dict(place)
     return wanted
 
 
