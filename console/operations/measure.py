@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from console.bench.sweep import SAMPLES_KEPT, Sweep, Target
@@ -81,7 +82,7 @@ async def _measured(
         http_client(desk.link, run.port, timeout_s=15.0) as client,
         _power(desk) as samples,
     ):
-        await _first_sample(samples)
+        await _first_sample(desk, samples)
         await journal.record_run(_entry(desk, run, await identity_of(desk, run)))
         ladder = Sweep(desk.link, client, _target(run), bench, limits, offset_s)
         ladder.power = samples
@@ -135,11 +136,14 @@ async def _power(desk: Desk) -> AsyncIterator[deque[GpuSample]]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _first_sample(samples: deque[GpuSample]) -> None:
+async def _first_sample(desk: Desk, samples: deque[GpuSample]) -> None:
     """Give the probe a moment: the identity names the GPUs, and the first window wants its watts."""
     until = time.monotonic() + FIRST_SAMPLE_S
     while not samples and time.monotonic() < until:
-        await asyncio.sleep(0.1)
+        seen = desk.store.snapshot.gpus
+        if seen is not None and seen.reason:
+            return
+        await asyncio.sleep(0.05)
 
 
 def _bench(desk: Desk, concurrency: Sequence[int], repeats: int) -> tuple[BenchSection, LimitsSection]:
@@ -164,6 +168,9 @@ async def _ready_run(desk: Desk) -> Run:
     if run.phase not in (RunPhase.READY, RunPhase.BUSY):
         cause = run.failure.cause if run.failure else ""
         raise RefusedError(f"{host}: run {run.id} is {run.phase.value}, not ready", cause, "tokwatt serve status")
+    if not run.id:  # a server that we did not launch has no run folder, hence no id of its own
+        began = datetime.fromtimestamp(run.started_at, UTC).strftime("%Y-%m-%d-%H%M%S") if run.started_at else "unknown"
+        run = replace(run, id=f"attached-{run.port}-{began}")
     return run
 
 

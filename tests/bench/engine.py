@@ -23,6 +23,8 @@ class Engine:
     `silent` (no usage), `hang` (never answers)."""
     faulty: int = 0
     """How many requests meet the fault; the rest are served."""
+    spared: int = 0
+    """How many requests are served before the fault begins."""
     cached_tokens: int = 0
     asked: list[dict[str, Any]] = field(default_factory=list)
     open: int = 0
@@ -42,7 +44,9 @@ class Engine:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                size = next((int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0)
+                size = next(
+                    (int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0
+                )
                 body = await reader.readexactly(size)
                 method, path, _ = head.split(" ", 2)
                 if not await self._answer(method, path, body, writer):
@@ -75,8 +79,9 @@ class Engine:
         self.open += 1
         self.peak = max(self.peak, self.open)
         try:
-            fault = self.fault if self.faulty > 0 else ""
-            self.faulty -= 1
+            self.spared -= 1
+            fault = self.fault if self.faulty > 0 and self.spared < 0 else ""
+            self.faulty -= bool(fault)
             return await self._tokens(path, asked, fault, writer)
         except ConnectionError:
             self.dropped += 1

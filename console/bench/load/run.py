@@ -65,8 +65,8 @@ async def _work(plan: Plan) -> None:
     if plan.warmup:
         warmup = Phase(plan, WARMUP_NUMBERS, plan.warmup)
         await _with_progress(warmup, "warmup")
-        if warmup.gave_up:
-            say("fault", reason=warmup.gave_up, errors=warmup.errors)
+        if warmup.gave_up or warmup.failed == warmup.count:
+            say("fault", reason=warmup.gave_up or max(warmup.errors, key=lambda error: warmup.errors[error]))
             return
     phase = Phase(plan, 0, plan.requests)
     gc.collect()

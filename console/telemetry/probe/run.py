@@ -34,6 +34,7 @@ def main() -> None:
     elif args.source in ("auto", "nvidia-smi"):
         smi.stream()
     else:
+        say("unavailable", source="", reason="GPU readings are switched off by TOKWATT_GPU_SOURCE")
         threading.Event().wait()
 
 

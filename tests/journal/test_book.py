@@ -1,0 +1,142 @@
+"""The journal: whole entries only, whatever happens to the console; found again with all they had."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from console.domain.measurement import Measurement, Percentiles
+from console.domain.patch import WriteReceipt
+from console.errors import ConsoleError
+from console.journal.book import MIGRATIONS, Journal, default_path
+from console.journal.records import RunEntry
+
+ROOT = Path(__file__).parent.parent.parent
+NONE = Percentiles(0)
+ONE = Measurement(
+    "2026-12-02-1", 256, 0, 1000.0, 12.5, 1024, 1024, 0, 1 << 20, 262144, 1950.5, 7.6,
+    Percentiles(1024, 100.0, 90.0, 150.0, 300.0), NONE, NONE, NONE, tainted=("a", "b"), protocol={"flushed": True},
+)  # fmt: skip
+RUN = RunEntry("2026-12-02-1", "demo", "glm5", "sglang", 900.0, "DEMO", {"hashes": {"/x": "ab"}, "patches_on": ["p"]})
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "deep" / "journal.sqlite")
+
+
+async def test_a_run_comes_back_with_its_measurements(journal: Journal) -> None:
+    await journal.record_run(RUN)
+    number = await journal.record_measurement("demo", ONE, badge="DEMO", telemetry=[[1000.1, [250.0, None]]])
+    await journal.record_measurement("demo", replace(ONE, concurrency_limit=512, tainted=()))
+    await journal.record_measurement("other", replace(ONE, run_id="another"))
+    (entry,) = await journal.runs()
+    assert entry == replace(RUN, measurements=(ONE, replace(ONE, concurrency_limit=512, tainted=())))
+    assert entry.best_tok_s == 1950.5
+    assert await journal.telemetry(number) == [[1000.1, [250.0, None]]]
+    assert await journal.telemetry(number + 1) == []
+
+
+async def test_runs_are_named_by_id_and_host(journal: Journal) -> None:
+    await journal.record_run(RUN)
+    await journal.record_run(replace(RUN, host="other", started_at=950.0))
+    newest, named, none = await asyncio.gather(
+        journal.run(RUN.id), journal.run(f"demo:{RUN.id}"), journal.run("2020-01-01-1")
+    )
+    assert newest is not None and newest.host == "other" and named is not None and named.host == "demo" and none is None
+    assert [entry.host for entry in await journal.runs(host="demo")] == ["demo"]
+    assert [entry.host for entry in await journal.runs()] == ["other", "demo"]
+
+
+async def test_a_run_that_is_kept_again_is_one_run(journal: Journal) -> None:
+    await journal.record_run(RUN)
+    await journal.record_run(replace(RUN, identity={"more": 1}))
+    assert [entry.identity for entry in await journal.runs()] == [{"more": 1}]
+
+
+async def test_writes(journal: Journal) -> None:
+    receipt = WriteReceipt("p", "apply", (("f.py", "aa", "bb", 1, 1),), "python3", 3, 12.5, ("note",))
+    await journal.record_write("demo", receipt, operator="ada@laptop as root", badge="DEMO")
+    (entry,) = await journal.writes()
+    assert (entry.host, entry.operator, entry.badge) == ("demo", "ada@laptop as root", "DEMO")
+    assert entry.receipt["files"] == [["f.py", "aa", "bb", 1, 1]] and entry.receipt["verb"] == "apply"
+
+
+async def test_many_at_once_lose_nothing(journal: Journal) -> None:
+    await journal.record_run(RUN)
+    await asyncio.gather(*(journal.record_measurement("demo", replace(ONE, repeat=n)) for n in range(24)))
+    (entry,) = await journal.runs()
+    assert sorted(one.repeat for one in entry.measurements) == list(range(24))
+
+
+async def test_the_file_of_a_newer_version_is_left_alone(journal: Journal) -> None:
+    await journal.record_run(RUN)
+    with sqlite3.connect(journal.path) as db:
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    db.close()
+    with pytest.raises(ConsoleError, match="cannot be used") as caught:
+        await journal.runs()
+    assert "newer tokwatt" in caught.value.detail and str(journal.path) in caught.value.title
+
+
+async def test_a_file_that_is_no_journal(journal: Journal) -> None:
+    journal.path.parent.mkdir()
+    journal.path.write_bytes(b"not a database, but long enough to be looked at" * 40)
+    with pytest.raises(ConsoleError, match="cannot be used"):
+        await journal.record_run(RUN)
+
+
+def test_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path))
+    assert default_path() == tmp_path / "journal.sqlite"
+    monkeypatch.delenv("TOKWATT_DATA")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    assert default_path() == tmp_path / "share" / "tokwatt" / "journal.sqlite"
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from dataclasses import replace
+from console.journal.book import Journal
+from tests.journal.test_book import ONE, RUN
+
+async def main():
+    journal = Journal(Path(sys.argv[1]))
+    await journal.record_run(RUN)
+    for number in range(100000):
+        await journal.record_measurement("demo", replace(ONE, repeat=number), telemetry=[[0.0, [1.0] * 8]] * 500)
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_journal_cut_by_kill_loads_all_its_whole_entries(journal: Journal) -> None:
+    for _ in range(3):
+        journal.path.unlink(missing_ok=True)
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(journal.path)], stdout=subprocess.PIPE, cwd=ROOT)
+        assert writer.stdout is not None
+        told = -1
+        while told < 20:
+            told = int(writer.stdout.readline())
+        time.sleep(0.003 * (os.getpid() % 3))
+        writer.send_signal(signal.SIGKILL)
+        rest = writer.stdout.read().split()
+        writer.wait()
+        writer.stdout.close()
+        told = int(rest[-1]) if rest else told
+        (entry,) = await journal.runs()
+        repeats = [one.repeat for one in entry.measurements]
+        assert repeats == list(range(len(repeats))) and len(repeats) >= told + 1
+        for place in range(1, len(repeats) + 1):
+            assert len(await journal.telemetry(place)) == 500

@@ -1,0 +1,271 @@
+"""Measuring and keeping what won, against a pretend engine on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from console.config.profiles import load_profile
+from console.domain.activity import Outcome
+from console.domain.measurement import SweepProgress
+from console.domain.patch import DiskState, PatchStatus, WriteReceipt
+from console.domain.run import FileHash, Run, RunPhase
+from console.errors import ConsoleError, RefusedError, UsageError
+from console.journal.book import Journal
+from console.operations.compare import compare
+from console.operations.desk import Desk
+from console.operations.measure import sweep
+from console.operations.watch import watch_gpus, watch_throughput
+from console.operations.winner import save_winner
+from console.remote.link import HostLink
+from console.remote.local import LocalTransport
+from tests.bench.engine import Engine
+
+ROOT = Path(__file__).parent.parent.parent
+PROFILE = """# what we learned the hard way
+schema = 1
+title = "Small"
+[host]
+ssh = "local"
+[engine]
+kind = "sglang"  # not vLLM
+[launch]
+port = 9
+[launch.args]
+model-path = "/models/x"
+tp-size = 8
+[launch.env]
+HF_TOKEN = { from = "env" }
+[patches]
+on = ["autotune"]
+[bench]
+concurrency = [2, 4]
+input_tokens = 16
+output_tokens = 8
+[limits]
+ttft_ms = 2000
+"""
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Engine]:
+    engine = Engine(pace_s=0.002)
+    server = await engine.start()
+    yield engine
+    server.close()
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine) -> AsyncIterator[Desk]:
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("TOKWATT_GPU_SOURCE", "none")
+    source = tmp_path / "small.toml"
+    source.write_text(PROFILE)
+    link = HostLink(LocalTransport())
+    await link.connect()
+    desk = Desk(link, profile=load_profile(source))
+    run = Run(
+        "2026-12-02-1", "small", "sglang", "/runs/1", "/runs/1/server.log", engine.port, 1000.0, phase=RunPhase.READY,
+        hashes=(FileHash("/opt/sglang/srt/model_runner.py", "b" * 64),), patches_on=("autotune",),
+        resolved={"model_path": "/models/x", "tp_size": 8, "nothing": None}, versions={"sglang": "0.5.9"},
+    )  # fmt: skip
+    status = PatchStatus("autotune", "Autotune", DiskState.ON, files=("srt/model_runner.py",))
+    desk.store.update(run=run, patches=(status,))
+    yield desk
+    await link.close()
+
+
+async def measured(desk: Desk, **more: int) -> SweepProgress:
+    last = None
+    async with asyncio.timeout(60), aclosing(sweep(desk, **more)) as steps:  # type: ignore[type-var, arg-type]
+        async for progress in steps:
+            last = progress
+    assert last is not None
+    return last
+
+
+async def test_a_ladder_is_idle_flushed_warm_measured_and_journalled(desk: Desk, engine: Engine) -> None:
+    done = await measured(desk)
+    assert [(one.concurrency_limit, one.completed, one.output_tokens) for one in done.done] == [
+        (2, 8, 64),
+        (4, 16, 128),
+    ]
+    assert not any(one.tainted for one in done.done) and engine.flushed == 2
+    assert all(one.protocol["flush_answer"] == "HTTP 200: Cache flushed." for one in done.done)
+    assert all(
+        one.goodput_req_s is not None and one.goodput_req_s <= (one.request_throughput_req_s or 0) for one in done.done
+    )
+    (entry,) = await Journal().runs()
+    assert entry.measurements == done.done and entry.identity["hashes"] == {"/opt/sglang/srt/model_runner.py": "b" * 64}
+    assert entry.identity["patches_on"] == ["autotune"] and entry.identity["resolved"]["tp_size"] == 8
+    assert desk.store.snapshot.sweep == done and desk.store.snapshot.activities[-1].outcome is Outcome.DONE
+    assert [mark.kind for mark in desk.store.snapshot.marks] == ["measurement", "measurement"]
+    assert desk.store.snapshot.sweep.current is None and desk.store.snapshot.sweep.step == ""
+
+
+async def test_repeats_have_other_prompts(desk: Desk, engine: Engine) -> None:
+    await measured(desk, repeats=2)
+    ids = [tuple(asked["input_ids"]) for asked in engine.asked]
+    assert len(ids) == 2 * (10 + 20) == len(set(ids))
+
+
+async def test_failures_and_a_warm_cache_taint(desk: Desk, engine: Engine) -> None:
+    engine.cached_tokens, engine.fault, engine.spared, engine.faulty = 15, "refuse", 2, 3
+    first, second = (await measured(desk)).done
+    assert any(reason.startswith("warm prefix cache: ") for reason in second.tainted)
+    assert any("requests failed: HTTP 503" in reason for reason in first.tainted)
+    with pytest.raises(RefusedError, match="nothing fit to keep"):
+        await save_winner(desk, "won")
+
+
+async def test_without_a_ready_server_nothing_is_measured(desk: Desk, engine: Engine) -> None:
+    assert desk.store.snapshot.run is not None
+    desk.store.update(run=replace(desk.store.snapshot.run, phase=RunPhase.FAILED))
+    with pytest.raises(ConsoleError):
+        await measured(desk)
+    with pytest.raises(UsageError):
+        async for _ in sweep(desk, concurrency=(0,)):
+            pass
+    assert not engine.asked and not await Journal().runs()
+
+
+async def test_closing_ends_the_load_and_says_cancelled(desk: Desk, engine: Engine) -> None:
+    engine.pace_s = 0.5
+    async with asyncio.timeout(30), aclosing(sweep(desk, concurrency=(4,))) as steps:  # type: ignore[type-var]
+        async for progress in steps:
+            assert progress.current == 4
+            if engine.open == 4:
+                break
+    async with asyncio.timeout(10):
+        while engine.open:
+            await asyncio.sleep(0.02)
+    last = desk.store.snapshot.sweep
+    assert last is not None and last.current is None and last.error == "cancelled"
+    assert desk.store.snapshot.activities[-1].outcome is Outcome.FAILED
+
+
+async def test_a_winner_is_a_profile_with_its_evidence(desk: Desk) -> None:
+    await measured(desk)
+    receipt = WriteReceipt("autotune", "apply", (("srt/model_runner.py", "a" * 64, "b" * 64, 1, 1),), "", 3, 1.0)
+    await Journal().record_write("local", receipt)
+    path = await save_winner(desk, "won")
+    text = path.read_text()
+    assert text.startswith("# what we learned the hard way\n") and 'kind = "sglang"  # not vLLM' in text
+    profile = load_profile(path)
+    assert desk.profile is not None and profile.winner is not None
+    assert replace(profile, name="small", path=desk.profile.path, winner=None) == desk.profile
+    assert profile.winner["run"] == "2026-12-02-1" and profile.winner["host"] == "local"
+    patch = {"file": "srt/model_runner.py", "before_sha256": "a" * 64, "at_launch_sha256": "b" * 64}
+    assert profile.winner["patch"] == [{"name": "autotune", "files": [patch]}]
+    assert profile.winner["versions"] == {"sglang": "0.5.9"} and "badge" not in profile.winner
+    assert [row["concurrency"] for row in profile.winner["measured"]] == [2, 4]  # type: ignore[attr-defined]
+
+
+async def test_an_existing_file_is_refused_then_edited_with_its_comments(desk: Desk) -> None:
+    await measured(desk)
+    path = await save_winner(desk, "won")
+    mine = "# mine\n[bench]\nconcurrency = [9]  # nine\n[target]\noutput_tok_s = 5816.0  # K2\n"
+    path.write_text(mine)
+    with pytest.raises(RefusedError, match="is there already"):
+        await save_winner(desk, "won")
+    assert path.read_text() == mine
+    assert await save_winner(desk, "won", overwrite=True) == path
+    text = path.read_text()
+    assert text.startswith("# mine\n") and "output_tok_s = 5816.0  # K2" in text and "# nine" in text
+    data = tomllib.loads(text)
+    assert data["bench"]["concurrency"] == [2, 4] and data["launch"]["args"]["tp-size"] == 8
+    assert data["launch"]["env"]["HF_TOKEN"] == {"from": "env"} and data["winner"]["run"] == "2026-12-02-1"
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x y"])
+async def test_a_winner_has_a_plain_name(desk: Desk, name: str) -> None:
+    with pytest.raises(UsageError):
+        await save_winner(desk, name)
+
+
+async def test_unlike_runs_are_not_compared(desk: Desk) -> None:
+    await measured(desk)
+    journal = Journal()
+    (entry,) = await journal.runs()
+    await journal.record_run(
+        replace(entry, id="other", identity={**entry.identity, "resolved": {"model_path": "/models/y"}})
+    )
+    await journal.record_run(replace(entry, id="alike", identity={**entry.identity, "patches_on": []}))
+    for one in entry.measurements:
+        await journal.record_measurement("local", replace(one, run_id="other"))
+        doubled = 2 * (one.output_throughput_tok_s or 0)
+        await journal.record_measurement("local", replace(one, run_id="alike", output_throughput_tok_s=doubled))
+    with pytest.raises(RefusedError, match="model"):
+        await compare(entry.id, "other")
+    found = await compare(entry.id, "alike")
+    assert [rung.ratio for rung in found.rungs] == [2, 2] and "interval" in found.note
+    assert ("patches_on", ["autotune"], []) in [(one.what, one.a, one.b) for one in found.differences]
+    with pytest.raises(UsageError, match="not in the journal"):
+        await compare(entry.id, "nowhere")
+
+
+async def test_watching_fills_the_store(desk: Desk, engine: Engine) -> None:
+    tasks = [asyncio.create_task(watch_gpus(desk)), asyncio.create_task(watch_throughput(desk))]
+    try:
+        async with asyncio.timeout(30):
+            async for snapshot in desk.store.changes():
+                if snapshot.throughput is not None and len(snapshot.tok_s_history) >= 2:
+                    break
+        assert snapshot.throughput is not None and snapshot.throughput.source == "/server_info"
+        assert snapshot.throughput.idle and snapshot.throughput.running == 0
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+CONSOLE = """
+import asyncio, sys
+from console.domain.run import Run, RunPhase
+from console.operations.desk import Desk
+from console.operations.measure import sweep
+from console.remote.link import HostLink
+from console.remote.local import LocalTransport
+
+async def main():
+    link = HostLink(LocalTransport())
+    await link.connect()
+    desk = Desk(link)
+    run = Run("killed", "p", "sglang", "/r", "/r/log", int(sys.argv[1]), 1.0, phase=RunPhase.READY, resolved={"a": 1})
+    desk.store.update(run=run)
+    async for progress in sweep(desk, concurrency=(2, 3, 4), repeats=50):
+        print(len(progress.done), flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_kill_in_mid_sweep_leaves_the_server_and_whole_measurements(desk: Desk, engine: Engine) -> None:
+    engine.pace_s = 0.0
+    console = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CONSOLE, str(engine.port), stdout=subprocess.PIPE, cwd=ROOT, env=dict(os.environ)
+    )
+    assert console.stdout is not None
+    done = 0
+    async with asyncio.timeout(90):
+        while done < 2:
+            done = int(await console.stdout.readline())
+    os.kill(console.pid, signal.SIGKILL)
+    await console.wait()
+    async with asyncio.timeout(15):
+        while engine.open:
+            await asyncio.sleep(0.02)
+    entry = await Journal().run("killed")
+    assert entry is not None and [one.concurrency_limit for one in entry.measurements][:2] == [2, 3]
