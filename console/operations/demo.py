@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from console.remote.target import Target
 
 BADGE = "DEMO"
 
 
-async def join_demo() -> Target:
+async def join_demo(folder: Path | None = None) -> Target:
     """Return the demo host as a target, started now when none runs.
+
+    Args:
+        folder: Instead of the login's own demo host.
 
     Raises:
         ConsoleError: It does not come up.
     """
     from console.demo import control
 
-    door = await asyncio.to_thread(control.join)
+    door = await asyncio.to_thread(control.join, folder)
     return Target(
         name="demo",
         address=door.address,
@@ -30,8 +34,8 @@ async def join_demo() -> Target:
     )
 
 
-async def stop_demo() -> bool:
+async def stop_demo(folder: Path | None = None) -> bool:
     """End the demo host with every process on it; return whether there was one."""
     from console.demo import control
 
-    return await asyncio.to_thread(control.stop)
+    return await asyncio.to_thread(control.stop, folder)
