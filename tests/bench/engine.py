@@ -118,9 +118,9 @@ class Engine:
             if writer.is_closing():
                 raise ConnectionResetError
         if not native and fault != "silent":
-            usage = {"prompt_tokens": prompt, "completion_tokens": count}
+            usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": count}
             if self.cached_tokens:
-                usage["prompt_tokens_details"] = {"cached_tokens": self.cached_tokens}  # type: ignore[assignment]
+                usage["prompt_tokens_details"] = {"cached_tokens": self.cached_tokens}
             _event(writer, json.dumps({"choices": [], "usage": usage}).encode())
         _event(writer, b"[DONE]")
         writer.write(b"0\r\n\r\n")
