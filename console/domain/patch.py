@@ -100,7 +100,7 @@ class FileChange:
     """One file of a plan: present bytes and the bytes wanted."""
 
     path: str
-    """Absolute path on the host."""
+    """Absolute, or relative to the package folder that the write names as its root."""
     shown: str
     """Relative to the engine package."""
     before: bytes | None

@@ -45,8 +45,10 @@ class Hunk:
 
     @property
     def at_start(self) -> bool:
-        """Whether nothing stood before it: it fits the first line only, as git and GNU patch have it."""
-        return self.old_start <= 1 and self.ops[0][0] != " "
+        """Whether context is short because the file began there: it fits the first line only."""
+        lead = next(at for at, op in enumerate(self.ops) if op[0] != " ")
+        tail = next(at for at, op in enumerate(reversed(self.ops)) if op[0] != " ")
+        return self.old_start <= 1 and (lead < tail or lead == 0)
 
     @property
     def at_end(self) -> bool:

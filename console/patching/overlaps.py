@@ -20,10 +20,14 @@ def with_changes(files: Mapping[str, bytes | None], changes: Sequence[FileChange
 def broken_by(
     changes: Sequence[FileChange], others: Sequence[PatchPlan], files: Mapping[str, bytes | None], planner: Planner
 ) -> tuple[str, ...]:
-    """Return the names of patches that are on now and would not be after the changes."""
+    """Return the names of patches that are on now and would be broken by the changes.
+
+    One that is cleanly off afterwards is the same patch by another name: it goes along.
+    """
     after = with_changes(files, changes)
     on = [other for other in others if other.state is DiskState.ON]
-    return tuple(other.patch.name for other in on if planner(other.patch, after).state is not DiskState.ON)
+    whole = (DiskState.ON, DiskState.OFF)
+    return tuple(other.patch.name for other in on if planner(other.patch, after).state not in whole)
 
 
 def explained(

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from console.remote.outpost import snapshot, transaction
+from console.remote.outpost import compiling, snapshot, transaction
 from console.remote.outpost.calls import Call, Fault
 
 CALLS = ("open", "write", "replace", "rename", "link", "unlink", "mkdir", "rmdir", "fsync", "ftruncate", "pwrite")
@@ -129,7 +129,7 @@ def cut(act: Callable[[], Any], at: int, mode: str) -> int:
 def main() -> None:
     """Cut an apply, then a revert, everywhere."""
     base, mode = Path(sys.argv[1]) / "base", sys.argv[2]
-    transaction.compiling.faults = lambda *_: {"by": "", "why": "", "errors": []}  # no step of the disk, and slow
+    compiling.faults = lambda *_: {"by": "", "why": "", "errors": []}  # no step of the disk, and slow
     total = 0
     for verb, old, new in (("apply", OLD, NEW), ("revert", NEW, OLD)):
         at = 0

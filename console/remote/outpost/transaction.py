@@ -75,7 +75,7 @@ def _transaction(call: Call) -> Result:
             detail = "line %d: %s, says %s" % (line, message, compiled["by"])
             raise Fault("syntax", "would not compile", path=path, line=line, detail=detail)
         if not locked:
-            placing.refuse_unwritable(os.path.join(keep.base, FOLDER))
+            placing.refuse_unwritable(os.path.join(keep.base, FOLDER, "journal.jsonl"))
         keep.create()
         if not locked:
             held.enter_context(keep.lock(operator))
