@@ -1,0 +1,88 @@
+"""The command line of a profile, and what an install says of its flags."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.domain.profile import ArgValue, EngineSection, LaunchSection, Profile, Secret
+from console.engines.sglang import command, flags
+from console.operations import profiles
+
+
+def _profile(args: dict[str, ArgValue], **env: str | Secret) -> Profile:
+    launch = LaunchSection(port=30001, workdir="/my work", args=args, env=env)
+    return Profile("p", engine=EngineSection(python="/env/bin/python3"), launch=launch)
+
+
+def test_every_kind_of_value() -> None:
+    words = command.command(
+        _profile({"a": True, "b": False, "c": (1, "x y"), "d": {"k": [1, True]}, "e": 0.9, "f": "it's", "g": -1})
+    )
+    assert words == (
+        "/env/bin/python3", "-m", "sglang.launch_server",
+        "--a", "--c", "1", "x y", "--d", '{"k":[1,true]}', "--e", "0.9", "--f", "it's", "--g", "-1",
+        "--port", "30001",
+    )  # fmt: skip
+    assert json.loads(words[8]) == {"k": [1, True]}
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z][a-z-]{0,8}[a-z]", fullmatch=True), st.text(max_size=20), max_size=4))
+def test_the_shell_line_pastes_back(args: dict[str, str]) -> None:
+    profile = _profile({**args, "api-key": "hunter2"}, HF_TOKEN=Secret("env"), PLAIN="a b'c")
+    line = profiles.shell_command(profile)
+    assert "hunter2" not in line
+    words = shlex.split(line)
+    assert words[:5] == ["cd", "/my work", "&&", "HF_TOKEN=$HF_TOKEN", "PLAIN=a b'c"]
+    assert tuple(words[5:]) == command.redacted(command.command(profile))
+
+
+SOURCE = (
+    "CHOICES = ['triton', 'flashinfer']\n"
+    "def add(parser):\n"
+    "    parser.add_argument('--mem-fraction-static', type=float)\n"
+    "    parser.add_argument('--tensor-parallel-size', '--tp-size', type=int)\n"
+    "    parser.add_argument('--attention-backend', choices=CHOICES)\n"
+    "    parser.add_argument('--disable-cuda-graph', action='store_true')\n"
+    + "".join(f"    parser.add_argument('--filler-{n}-flag')\n" for n in range(60))
+)
+
+
+def test_flags_are_read_from_the_source() -> None:
+    known = flags.flags_of(SOURCE.encode())
+    assert known["tp-size"].choices == () and known["disable-cuda-graph"].switch
+    assert known["attention-backend"].choices == ("triton", "flashinfer")
+    args: dict[str, ArgValue] = {
+        "mem-fraction-statik": 0.8,
+        "attention-backend": "flashinfr",
+        "disable-cuda-graph": 1,
+        "mem-frac": 0.8,
+        "filler": 1,
+        "tp-size": 8,
+        "gone": False,
+    }
+    told = {fault.flag: f"{fault.what} {fault.hint}".strip() for fault in flags.faults(args, known)}
+    assert told.pop("filler").startswith("is ambiguous: ")
+    assert told == {
+        "mem-fraction-statik": "is not a flag of this install did you mean mem-fraction-static?",
+        "attention-backend": "cannot be 'flashinfr' did you mean flashinfer?",
+        "disable-cuda-graph": "takes no value write true",
+        "mem-frac": "is an abbreviation write mem-fraction-static",
+    }
+
+
+def test_a_source_of_another_shape_says_nothing() -> None:
+    assert flags.flags_of(b"x = 1\n") == {}
+    assert flags.flags_of(b"def (") == {}
+
+
+def test_arguments_of_both_log_shapes() -> None:
+    old = "server_args=ServerArgs(model_path='/m, x', tp_size=8, a=None, b=<Mode.X: 'x'>, c=[1, 2], d={'k': (1,)})"
+    assert command.resolved_from_log(f"[2026-01-02 03:04:05] {old}") == {
+        "model_path": "/m, x", "tp_size": 8, "a": None, "b": "<Mode.X: 'x'>", "c": [1, 2], "d": {"k": (1,)},
+    }  # fmt: skip
+    assert command.resolved_from_log("server_args={'tp_size': 8, 'x': None}") == {"tp_size": 8, "x": None}
+    assert command.resolved_from_log("Load weight begin.") == {}
