@@ -1,22 +1,26 @@
-"""A desk on this machine, for tests that need an outpost and no SSH."""
+"""Desks for tests: on this machine, which needs no SSH, and over both SSH servers."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
 
 import pytest
 
 from console.operations.desk import Desk
 from console.remote.link import HostLink
-from console.remote.local import LocalTransport
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    """A connected desk on host `local`; its `said` collects narration."""
-    link = HostLink(LocalTransport())
-    await link.connect()
+async def desk(local_link: HostLink) -> Desk:
+    """A desk on host `local`."""
+    return _at(local_link)
+
+
+@pytest.fixture
+async def ssh_desk(link: HostLink) -> Desk:
+    """A desk on this machine as an SSH host: in-process server, then the real sshd."""
+    return _at(link)
+
+
+def _at(link: HostLink) -> Desk:
     desk = Desk(link)
     desk.store.update(host=link.host, facts=link.facts)
-    yield desk
-    await link.close()
+    return desk

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import venv
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,8 @@ from console.domain.profile import EngineSection, LaunchSection, Profile, Secret
 from console.errors import RemoteError
 from console.operations import host
 from console.operations.desk import Desk
+from console.remote.link import HostLink
+from console.remote.local import LocalTransport
 from tests.wheels import commit_all
 
 BOOM = "raise RuntimeError('imported')\n"
@@ -251,19 +251,21 @@ async def test_bytes_are_compiled_in_memory_by_the_interpreter(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("lines", "capability"),
+    [(["12.0"] * 8, "12.0"), (["9.0", "12.0"], None), (["[N/A]"], None), (["Welcome", "9.0"], "9.0"), (None, None)],
+)
 async def test_compute_capability_is_what_the_driver_says(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str] | None, capability: str | None
 ) -> None:
-    def stub(lines: Sequence[str]) -> None:
+    if lines is not None:
         tool = tmp_path / "nvidia-smi"
         tool.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
         tool.chmod(0o755)
-        host._capabilities.clear()
-
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    stub(["12.0"] * 8)
-    assert await host.compute_capability(desk) == "12.0"
-    stub(["9.0", "12.0"])
-    assert await host.compute_capability(desk) is None
-    stub(["[N/A]"])
-    assert await host.compute_capability(desk) is None
+    link = HostLink(LocalTransport(), python=sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    await link.connect()
+    try:
+        assert await host.compute_capability(Desk(link)) == capability
+    finally:
+        await link.close()
