@@ -48,7 +48,7 @@ def test_the_first_sample_after_idle_is_unknown_rather_than_low() -> None:
 
 
 def reading(time: float, decoded: float | None, **more: float | None) -> Reading:
-    return Reading(time, "/metrics", decoded=decoded, **{"running": 4.0, "queued": 0.0, **more})  # type: ignore[arg-type]
+    return Reading(time, "/metrics", decoded=decoded, **{"running": 4.0, "queued": 0.0, **more})
 
 
 def test_a_counter_that_starts_anew_is_no_negative_speed() -> None:
