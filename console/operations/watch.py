@@ -69,6 +69,8 @@ async def watch_throughput(desk: Desk) -> None:
         port, run_id = _port(desk)
         async with aclosing(_speeds(desk, port)) as speeds:
             async for sample in speeds:
+                if not sample.source and desk.link.state.link is not Link.UP:
+                    break  # the last readings stay, with their age
                 history.append((sample.time, None if sample.stale else sample.output_tok_s))
                 best = max(filter(None, (desk.store.snapshot.best_tok_s, sample.output_tok_s)), default=None)
                 desk.store.update(throughput=sample, tok_s_history=tuple(history), best_tok_s=best)

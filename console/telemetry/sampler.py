@@ -20,6 +20,9 @@ PAUSE_S = 2.0
 """Before the probe is sent again after it ended by itself."""
 
 LONGEST_PAUSE_S = 30.0
+NOTICE_S = 0.3
+"""A channel that ended is a lost link, if the link says so within this time."""
+
 POLL_S = 2.0
 """Period of the poll on a host without Python."""
 
@@ -49,8 +52,11 @@ async def samples(link: HostLink, *, hz: float = 10.0) -> AsyncGenerator[GpuSamp
             reason = "the probe ended"
         except ConsoleError as error:
             reason = error.title
-        yield GpuSample(time.time(), "", reason=reason, received=time.monotonic())
-        await _until_up(link)
+        await asyncio.sleep(NOTICE_S)
+        if link.state.link is Link.UP:
+            yield GpuSample(time.time(), "", reason=reason, received=time.monotonic())
+        else:  # the last readings stay, with their age: nothing is wrong with the GPUs
+            await _until_up(link)
         pause = PAUSE_S if came else min(pause * 2, LONGEST_PAUSE_S)
         await asyncio.sleep(pause)
 

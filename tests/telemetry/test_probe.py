@@ -163,3 +163,21 @@ def test_runs_by_hand(stub_nvml: Path) -> None:
     os.close(writer)
     kinds = [json.loads(line)["kind"] for line in out.stdout.splitlines()]
     assert kinds.count("fast") == 2 and kinds[0] == "static"
+
+
+async def test_a_lost_link_leaves_no_empty_sample_and_the_probe_comes_back(
+    link: HostLink, nvml: pytest.MonkeyPatch
+) -> None:
+    seen: list[GpuSample] = []
+    dropped = False
+    async with asyncio.timeout(60), aclosing(samples(link, hz=10)) as stream:
+        async for sample in stream:
+            seen.append(sample)
+            if len(seen) == 5 and not dropped:
+                dropped = True
+                nvml.setenv("STUB_NVML", "count=2")
+                for folder in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
+                    os.kill(int(folder), signal.SIGKILL)  # outpost and probe at once, as a cut link does
+            if dropped and len(sample.gpus) == 2:
+                break
+    assert all(sample.gpus for sample in seen)
