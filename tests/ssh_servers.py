@@ -213,7 +213,11 @@ def _descendants(pid: int) -> list[int]:
 
 @contextlib.asynccontextmanager
 async def server_of(kind: str, folder: Path) -> AsyncIterator[SshServer]:
-    """Run a server of a kind (`asyncssh` or `sshd`)."""
-    server = InProcessServer(folder) if kind == "asyncssh" else OpenSshServer(folder)
+    """Run a server of a kind (`asyncssh` or `sshd`); what its logins keep stays below `folder`."""
+    state = folder / "state"
+    if kind == "asyncssh":
+        server: InProcessServer | OpenSshServer = InProcessServer(folder, env={"XDG_STATE_HOME": str(state)})
+    else:
+        server = OpenSshServer(folder, extra=f"SetEnv XDG_STATE_HOME={state}\n")
     async with server:
         yield server

@@ -1,0 +1,294 @@
+"""A server's life on a real host: start, ready, attach, stop, and every way to die."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.domain.activity import Outcome
+from console.domain.profile import EngineSection, LaunchSection, Profile, Secret
+from console.domain.run import LogKind, LogRecord, Run, RunPhase
+from console.errors import AlreadySoError, ConsoleError, DeadlineError, ReadOnlyError, RefusedError, UsageError
+from console.operations import logs, server
+from console.operations.desk import Desk
+from console.remote.link import HostLink
+from console.remote.local import LocalTransport
+from tests.ssh_servers import SshServer
+
+FAKE = Path(__file__).parents[1] / "engines" / "fake"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are kept below `tmp_path`, no patches are known."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HF_TOKEN", "hunter2")
+    monkeypatch.setattr("console.config.paths.all_patches", lambda: ())
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Profile:
+    """A profile of the pretend engine."""
+    launch = LaunchSection(
+        port=free_port(),
+        workdir=str(FAKE),
+        args={"model-path": str(tmp_path), "tp-size": 2},
+        env={"HF_TOKEN": Secret("env")},
+    )
+    return Profile("fake", str(tmp_path / "fake.toml"), engine=EngineSection(python=sys.executable), launch=launch)
+
+
+def with_args(profile: Profile, **args: Any) -> Profile:
+    return replace(profile, launch=replace(profile.launch, args={**profile.launch.args, **args}))
+
+
+async def desk_of(link: HostLink, profile: Profile | None, said: list[str] | None = None) -> Desk:
+    desk = Desk(link, profile=profile, say=(said if said is not None else []).append)
+    desk.store.update(host=link.host, facts=link.facts, profile=profile)
+    return desk
+
+
+@contextlib.asynccontextmanager
+async def swept(tmp_path: Path) -> AsyncIterator[None]:
+    """End, by the numbers in the run folders, what a failing test would leave."""
+    try:
+        yield
+    finally:
+        for file in tmp_path.rglob("tokwatt/runs/*/pid"):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(file.read_text().split()[2]), signal.SIGKILL)
+
+
+@pytest.fixture(autouse=True)
+async def no_leftovers(tmp_path: Path) -> AsyncIterator[None]:
+    async with swept(tmp_path):
+        yield
+
+
+async def test_from_start_to_stop(local_link: HostLink, profile: Profile) -> None:
+    said: list[str] = []
+    desk = await desk_of(local_link, profile, said)
+    run = await server.start(desk)
+    assert (run.phase, run.profile, set(run.versions)) == (RunPhase.STARTING, "fake", {"sglang"})
+    assert run.argv[-2:] == ("--port", str(profile.launch.port))
+    ready = await server.wait_ready(desk, run, deadline_s=60)
+    assert ready.phase is RunPhase.READY and ready.ready_at is not None
+    assert [rung.name for rung in ready.ladder][-1] == "ready"
+    assert "token is set" in Path(run.log).read_text()
+    assert (await server.blast_radius(desk)).startswith("4 requests in flight · ready again in about")
+    assert await server.resolved_arguments(desk, ready) == {
+        "model_path": profile.launch.args["model-path"],
+        "tp_size": 2,
+    }
+    stopped = await server.stop(desk, grace_s=10)
+    assert (stopped.phase, stopped.exit_status, stopped.failure) == (RunPhase.EXITED, 137, None)
+    assert any(text.startswith("every process gone · port") for text in said)
+    assert [a.outcome for a in desk.store.snapshot.activities] == [Outcome.DONE, Outcome.DONE]
+    assert (await server.status(desk)) is not None
+    with pytest.raises(AlreadySoError, match="has ended already"):
+        await server.stop(desk)
+
+
+async def test_the_next_console_attaches(local_link: HostLink, profile: Profile) -> None:
+    run = await server.start(await desk_of(local_link, profile))
+    await server.wait_ready(await desk_of(local_link, profile), run, deadline_s=60)
+    other = HostLink(LocalTransport())
+    await other.connect()
+    desk = await desk_of(other, profile)
+    found = await server.attach(desk)
+    assert found is not None and (found.id, found.phase, found.process) == (run.id, RunPhase.READY, run.process)
+    with pytest.raises(AlreadySoError, match=run.id):
+        await server.start(desk)
+    assert (await server.start(desk, accept_running=True)).id == run.id
+    restarted = await server.restart(desk)
+    assert restarted.id != run.id and restarted.process != run.process
+    await server.stop(desk, restarted, grace_s=1)
+    await other.close()
+
+
+async def test_a_server_that_is_not_ours_is_only_looked_at(local_link: HostLink, profile: Profile) -> None:
+    owner = await desk_of(local_link, profile)
+    run = await server.start(owner)
+    await server.wait_ready(owner, run, deadline_s=60)
+    desk = await desk_of(local_link, replace(profile, name="another"))
+    found = await server.attach(desk)
+    assert found is not None and not found.adopted and found.process == run.process
+    with pytest.raises(RefusedError, match="was not started by tokwatt") as caught:
+        await server.stop(desk)
+    assert "sglang.launch_server" in caught.value.detail
+    with pytest.raises(RefusedError, match=f"port {profile.launch.port} is taken by pid") as taken:
+        await server.start(desk)
+    assert "sglang.launch_server" in taken.value.title
+    await server.stop(owner, grace_s=1)
+
+
+async def test_a_death_during_start_is_told_by_its_cause(local_link: HostLink, profile: Profile) -> None:
+    desk = await desk_of(local_link, with_args(profile, mode="oom"))
+    run = await server.start(desk)
+    with pytest.raises(ConsoleError, match=r"failed: GPU 0 is out of memory: 5.62 GiB asked") as caught:
+        await server.wait_ready(desk, run, deadline_s=60)
+    assert caught.value.exit_code == 1
+    assert "OutOfMemoryError" in caught.value.detail
+    found = await server.status(desk)
+    assert found is not None and found.phase is RunPhase.FAILED and found.exit_status == 137
+    records = [record async for record in logs.past(desk, found)]
+    assert records[-1].kind is LogKind.FAILURE
+
+
+async def test_an_end_without_a_word_shows_the_last_lines(local_link: HostLink, profile: Profile) -> None:
+    desk = await desk_of(local_link, with_args(profile, mode="exit"))
+    with pytest.raises(ConsoleError, match="ended with exit status 5"):
+        await server.wait_ready(desk, await server.start(desk), deadline_s=60)
+
+
+async def test_a_ready_line_beside_a_taken_port_is_a_failure(
+    local_link: HostLink, profile: Profile, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    desk = await desk_of(local_link, with_args(profile, gate=str(gate)))
+    run = await server.start(desk)
+    with socket.socket() as thief:
+        thief.bind(("127.0.0.1", profile.launch.port))
+        thief.listen()
+        gate.touch()
+        with pytest.raises(ConsoleError, match=f"port {profile.launch.port} is taken"):
+            await server.wait_ready(desk, run, deadline_s=60)
+    assert b"fired up and ready" in Path(run.log).read_bytes()
+
+
+async def test_one_that_ignores_sigterm_is_killed_with_all_it_started(local_link: HostLink, profile: Profile) -> None:
+    said: list[str] = []
+    desk = await desk_of(local_link, with_args(profile, mode="stubborn"), said)
+    run = await server.start(desk)
+    await server.wait_ready(desk, run, deadline_s=60)
+    stopped = await server.stop(desk, grace_s=0.5)
+    assert stopped.exit_status == 137
+    assert any(text.startswith("SIGKILL to session") and "3 processes" in text for text in said)
+
+
+async def test_children_that_left_the_session_are_found_too(local_link: HostLink, profile: Profile) -> None:
+    desk = await desk_of(local_link, with_args(profile, mode="strays"))
+    run = await server.start(desk)
+    await server.wait_ready(desk, run, deadline_s=60)
+    assert run.process is not None
+    seen = (await local_link.call("run_state", {"folder": run.folder})).result["processes"]
+    assert len({entry["session"] for entry in seen}) == 3
+    os.kill(run.process.pid, signal.SIGSTOP)  # it cannot take its children along
+    await server.stop(desk, grace_s=0.5)
+    left = (await local_link.call("processes", {"pids": [entry["pid"] for entry in seen]})).result["processes"]
+    assert left == []
+
+
+async def test_orphans_of_a_dead_launcher_are_stopped(local_link: HostLink, profile: Profile) -> None:
+    """G01: the launcher was killed by somebody; its children hold the GPUs."""
+    desk = await desk_of(local_link, profile)
+    run = await server.start(desk)
+    await server.wait_ready(desk, run, deadline_s=60)
+    assert run.process is not None
+    os.kill(run.process.pid, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        while (found := await server.status(desk)) is None or found.phase is not RunPhase.FAILED:
+            await asyncio.sleep(0.05)
+    assert found.failure is not None and "signal 9" in found.failure.cause
+    await server.stop(desk, grace_s=0.5)
+    state = (await local_link.call("run_state", {"folder": run.folder})).result
+    assert state["processes"] == []
+
+
+async def test_not_ready_in_time_says_where_it_is(local_link: HostLink, profile: Profile, tmp_path: Path) -> None:
+    desk = await desk_of(local_link, with_args(profile, gate=str(tmp_path / "never")))
+    run = await server.start(desk)
+    with pytest.raises(DeadlineError, match="is not ready after 2 s") as caught:
+        await server.wait_ready(desk, run, deadline_s=2)
+    assert caught.value.detail == "it is at: http"
+    await server.stop(desk, run, grace_s=0.2)
+
+
+@pytest.mark.parametrize(
+    ("launch", "python", "title"),
+    [
+        ({"workdir": "/no/such"}, "", "launch.workdir /no/such is no folder"),
+        ({}, "/no/such/python3", "engine.python /no/such/python3 does not exist"),
+        ({}, "/etc/passwd", "engine.python /etc/passwd may not be executed"),
+        ({"args": {"model-path": "/no/model"}}, "", "launch.args: /no/model does not exist"),
+        ({"env": {"NOPE": Secret("env")}}, "", "launch.env.NOPE is not in this console's environment"),
+        ({"env": {"NOPE": Secret("host-env")}}, "", "launch.env: NOPE is not in the host's environment"),
+    ],
+)
+async def test_what_the_host_does_not_have_is_found_before(
+    local_link: HostLink, profile: Profile, tmp_path: Path, launch: dict[str, Any], python: str, title: str
+) -> None:
+    engine = replace(profile.engine, python=python or profile.engine.python)
+    desk = await desk_of(local_link, replace(profile, engine=engine, launch=replace(profile.launch, **launch)))
+    with pytest.raises(UsageError, match=title) as caught:
+        await server.start(desk)
+    assert caught.value.title.startswith(f"{profile.path}: ")
+    assert not (tmp_path / "state" / "tokwatt" / "runs").exists(), "nothing was changed"
+    assert desk.store.snapshot.activities[-1].outcome is Outcome.FAILED
+
+
+async def test_readonly_starts_and_stops_nothing(local_link: HostLink, profile: Profile) -> None:
+    desk = await desk_of(local_link, profile)
+    desk.readonly = True
+    for verb in (server.start, server.stop, server.restart):
+        with pytest.raises(ReadOnlyError):
+            await verb(desk)
+    assert await server.status(desk) is None
+
+
+async def test_watch_and_follow_survive_a_lost_connection(
+    link: HostLink, ssh_server: SshServer, profile: Profile, tmp_path: Path
+) -> None:
+    """The console's link goes during a launch: the server is unharmed, ladder and log are whole afterwards."""
+    gate = tmp_path / "gate"
+    args: dict[str, Any] = {"gate": str(gate)}
+    desk = await desk_of(link, with_args(profile, **args))
+    run = await server.start(desk)
+    got: list[LogRecord] = []
+
+    async def follow() -> None:
+        async for found in logs.follow(desk, run, from_offset=0):
+            got.extend(found)
+
+    tasks = [asyncio.create_task(server.watch_run(desk)), asyncio.create_task(follow())]
+    try:
+        await told(desk, run, lambda now: any(rung.name == "http" for rung in now.ladder))
+        await ssh_server.drop()
+        gate.touch()
+        now = await told(desk, run, lambda now: now.phase is RunPhase.READY)
+        assert now.ladder[0].name == "start"
+        async with asyncio.timeout(30):
+            while not any("fired up" in record.raw for record in got):
+                await asyncio.sleep(0.05)
+        whole = logs.records([Path(run.log).read_bytes()])
+        assert [record.raw for record in got] == [record.raw for record in whole]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    await server.stop(desk, grace_s=1)
+
+
+async def told(desk: Desk, run: Run, wanted: Any) -> Run:
+    """Return the run when the store shows it as wanted."""
+    async with asyncio.timeout(60):
+        async for snapshot in desk.store.changes():
+            if snapshot.run is not None and snapshot.run.id == run.id and wanted(snapshot.run):
+                return snapshot.run
+    raise AssertionError
