@@ -2,41 +2,124 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from console.domain.host import LinkState
+from console.domain.profile import Profile
 from console.errors import UsageError
 from console.operations.desk import Desk
 from console.remote.link import HostLink
 
+if TYPE_CHECKING:
+    from console.remote.channel import Transport
+    from console.remote.identities import AskPassphrase
+    from console.remote.target import Target
+
+LOCAL = "local"
+
 
 async def open_desk(
+    host: str | Target = "",
     *,
-    host: str = "",
     profile: str | None = None,
     readonly: bool = False,
     accept_key: str | None = None,
     package_dirs: tuple[str, ...] = (),
     say: Callable[[str], None] = lambda text: None,
     connect: bool = True,
+    target: Target | None = None,
+    ask_passphrase: AskPassphrase | None = None,
 ) -> Desk:
     """Return a desk for a host, connected unless `connect` is false.
 
     Args:
-        host: ssh alias, `user@host:port`, `local` or `demo`; empty takes the profile's.
+        host: ssh alias, `user@host:port` or `local`; empty takes the profile's. Or a target.
         profile: Name or path.
         readonly: Refuse whatever would change the host.
-        accept_key: Fingerprint of a new host's key that may be accepted.
+        accept_key: Fingerprint of a new host's key that may be accepted and remembered.
         package_dirs: `--package` folders.
         say: Where narration goes.
         connect: Whether to bring the link up first.
-    """
-    if host != "local":
-        raise UsageError(f"host {host!r}: not implemented yet")
-    from console.remote.local import LocalTransport
+        target: What to dial, when that is known already; goes before `host`.
+        ask_passphrase: How the passphrase of a key file is asked for; asked on a terminal when `None`.
 
-    link = HostLink(LocalTransport())
-    desk = Desk(link, readonly=readonly, package_dirs=package_dirs, say=say)
+    Raises:
+        UsageError: No host is named, or no such profile.
+        ConnectError: Unreachable, login refused, host key unknown or changed.
+    """
+    read = await asyncio.to_thread(_profile, profile) if profile else None
+    wanted = target or host or (read.host.ssh if read else "")
+    if not wanted:
+        raise UsageError(
+            "no host",
+            "neither --host nor the profile's [host] ssh names one",
+            "--host ALIAS, user@host:port, local or demo",
+        )
+    desk = Desk(
+        HostLink(
+            await _transport(wanted, accept_key, ask_passphrase or ask_in_terminal),
+            prefix=_prefix(read),
+            python=read.engine.python if read else "",
+            on_command=lambda record: desk.commands.append(record),
+            on_state=lambda state: _follow(desk, state),
+        ),
+        profile=read,
+        readonly=readonly,
+        package_dirs=package_dirs,
+        say=say,
+    )
+    desk.store.update(host=desk.link.host, link=desk.link.state, profile=read, readonly=readonly)
     if connect:
-        await link.connect()
-        desk.store.update(host=link.host, facts=link.facts, readonly=readonly)
+        try:
+            await desk.link.connect()
+        except BaseException:
+            await desk.link.close()
+            raise
+        if desk.link.state.degraded:
+            say(f"shell mode: {desk.link.state.degraded}")
     return desk
+
+
+async def ask_in_terminal(file: str) -> str | None:
+    """Ask for a passphrase on the terminal; `None` where there is none to ask on."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    import getpass
+
+    return await asyncio.to_thread(getpass.getpass, f"Passphrase of {file}: ", sys.stderr)
+
+
+def _follow(desk: Desk, state: LinkState) -> None:
+    facts = desk.link.known_facts
+    desk.store.update(host=desk.link.host, link=state, facts=facts)
+
+
+def _profile(name_or_path: str) -> Profile:
+    from console.config.paths import find_profile
+    from console.config.profiles import load_profile
+
+    return load_profile(find_profile(name_or_path))
+
+
+def _prefix(profile: Profile | None) -> tuple[str, ...]:
+    if profile is None or not profile.host.container:
+        return ()
+    return (profile.host.runtime or "docker", "exec", "-i", profile.host.container)
+
+
+async def _transport(wanted: str | Target, accept_key: str | None, ask: AskPassphrase) -> Transport:
+    if wanted == LOCAL:
+        from console.remote.local import LocalTransport
+
+        return LocalTransport()
+    from console.remote.ssh import SshTransport, destination
+
+    if isinstance(wanted, str):
+        try:
+            wanted = destination(wanted)
+        except ValueError as error:
+            raise UsageError(f"host {wanted!r}: {error}", hint="ALIAS, user@host:port, local or demo") from error
+    return SshTransport(wanted, accept_key=accept_key, ask_passphrase=ask)

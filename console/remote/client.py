@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,7 @@ from console.errors import DeadlineError, LinkLostError, RemoteError
 from console.remote.channel import Channel
 from console.remote.outpost import wire
 
-STREAM_DEPTH = 64
-"""Parts of one stream that wait unread before the whole channel waits."""
+CANCEL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,10 @@ class Reply:
 
 @dataclass(slots=True)
 class _Waiter:
-    queue: asyncio.Queue[Reply | Exception] = field(default_factory=lambda: asyncio.Queue(STREAM_DEPTH))
-    dropped: bool = False
+    queue: asyncio.Queue[Reply | Exception] = field(default_factory=asyncio.Queue)
+    """Bounded by the window: the outpost sends no more parts than were asked for."""
+    taken: int = 0
+    done: bool = False
 
 
 class OutpostClient:
@@ -46,6 +48,9 @@ class OutpostClient:
         self._next = 1
         self._write = asyncio.Lock()
         self._ended: Exception | None = None
+        self._over = asyncio.Event()
+        self.heard_at = time.monotonic()
+        """When the last bytes came, whatever they were."""
         self._reader = asyncio.create_task(self._read_all(), name=f"outpost {name}")
 
     @property
@@ -61,11 +66,12 @@ class OutpostClient:
             DeadlineError: No answer within `deadline_s`.
             LinkLostError: The channel ended first.
         """
-        number, waiter = await self._send(op, args, body)
+        number, waiter = self._register()
         try:
             async with asyncio.timeout(deadline_s):
+                await self._send(number, op, args, body)
                 while True:
-                    reply = await self._next_of(waiter)
+                    reply = await self._next_of(number, waiter)
                     if not reply.more:
                         return reply
         except TimeoutError:
@@ -77,15 +83,16 @@ class OutpostClient:
         finally:
             await self._drop(number, waiter)
 
-    async def stream(self, op: str, args: Mapping[str, Any], body: bytes) -> AsyncIterator[Reply]:
+    async def stream(self, op: str, args: Mapping[str, Any], body: bytes) -> AsyncGenerator[Reply, None]:
         """Send a request and yield its parts; the last one has `more` false.
 
         Closing the iterator early stops the operation on the host.
         """
-        number, waiter = await self._send(op, args, body)
+        number, waiter = self._register()
         try:
+            await self._send(number, op, args, body)
             while True:
-                reply = await self._next_of(waiter)
+                reply = await self._next_of(number, waiter)
                 yield reply
                 if not reply.more:
                     return
@@ -94,50 +101,58 @@ class OutpostClient:
 
     async def close(self) -> None:
         """End the outpost by closing its input."""
-        await self._channel.close()
         self._reader.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._reader
         self._end(LinkLostError(f"{self._name}: the connection was closed"))
+        await self._channel.close()
 
     async def wait_ended(self) -> Exception:
         """Return why the channel ended, when it has."""
-        await asyncio.wait([self._reader])
+        await self._over.wait()
         return self._ended or LinkLostError(f"{self._name}: the connection ended")
 
-    async def _send(self, op: str, args: Mapping[str, Any], body: bytes) -> tuple[int, _Waiter]:
+    def _register(self) -> tuple[int, _Waiter]:
         if self._ended is not None:
             raise self._ended
         number, self._next = self._next, self._next + 1
         waiter = self._waiters[number] = _Waiter()
+        return number, waiter
+
+    async def _send(self, number: int, op: str, args: Mapping[str, Any], body: bytes = b"") -> None:
         frame = wire.pack({"id": number, "op": op, "args": dict(args)}, body)
         async with self._write:
             await self._channel.write(frame)
-        return number, waiter
 
-    async def _next_of(self, waiter: _Waiter) -> Reply:
+    async def _next_of(self, number: int, waiter: _Waiter) -> Reply:
         item = await waiter.queue.get()
         if isinstance(item, Exception):
+            waiter.done = True
             raise item
+        if not item.more:
+            waiter.done = True
+            return item
+        waiter.taken += 1
+        if waiter.taken == wire.WINDOW // 2:
+            waiter.taken = 0
+            await self._send(0, "credit", {"id": number, "parts": wire.WINDOW // 2})
         return item
 
     async def _drop(self, number: int, waiter: _Waiter) -> None:
-        if self._waiters.pop(number, None) is None or self._ended is not None:
+        self._waiters.pop(number, None)
+        if waiter.done or self._ended is not None:
             return
-        waiter.dropped = True
-        while not waiter.queue.empty():  # frees a reader that waits to put
-            waiter.queue.get_nowait()
-        frame = wire.pack({"id": 0, "op": "cancel", "args": {"id": number}})
-        with contextlib.suppress(LinkLostError, OSError):
-            async with self._write:
-                await self._channel.write(frame)
+        with contextlib.suppress(LinkLostError, OSError, TimeoutError):
+            async with asyncio.timeout(CANCEL_S):
+                await self._send(0, "cancel", {"id": number})
 
     async def _read_all(self) -> None:
         buffer = bytearray()
         try:
             while chunk := await self._channel.read(262144):
+                self.heard_at = time.monotonic()
                 buffer += chunk
-                await self._take_frames(buffer)
+                self._take_frames(buffer)
             status = await self._channel.wait()
             said = self._channel.complaint().decode("utf-8", "replace").strip().rpartition("\n")[2]
             error: Exception = LinkLostError(f"{self._name}: the outpost ended", f"exit {status}: {said[:300]}")
@@ -145,9 +160,11 @@ class OutpostClient:
             error = RemoteError(f"{self._name}: the outpost's answer is not readable", str(fault), kind="wire")
         except LinkLostError as lost:
             error = lost
+        except RemoteError as fault:
+            error = fault
         self._end(error)
 
-    async def _take_frames(self, buffer: bytearray) -> None:
+    def _take_frames(self, buffer: bytearray) -> None:
         while (newline := buffer.find(b"\n", 0, 64)) >= 0:
             head_size, body_size = wire.sizes(bytes(buffer[: newline + 1]))
             end = newline + 1 + head_size + body_size
@@ -156,11 +173,11 @@ class OutpostClient:
             header = wire.header(bytes(buffer[newline + 1 : newline + 1 + head_size]))
             body = bytes(buffer[end - body_size : end])
             del buffer[:end]
-            await self._deliver(header, body)
+            self._deliver(header, body)
         if len(buffer) >= 64 and b"\n" not in buffer[:64]:
             raise wire.WireError("no frame where one should start")
 
-    async def _deliver(self, header: dict[str, Any], body: bytes) -> None:
+    def _deliver(self, header: dict[str, Any], body: bytes) -> None:
         number = int(header.get("id", 0))
         waiter = self._waiters.get(number)
         if waiter is None:
@@ -169,8 +186,7 @@ class OutpostClient:
             item: Reply | Exception = Reply(header.get("result") or {}, body, bool(header.get("more")))
         else:
             item = self._fault(header)
-        if not waiter.dropped:
-            await waiter.queue.put(item)
+        waiter.queue.put_nowait(item)
 
     def _fault(self, header: dict[str, Any]) -> RemoteError:
         facts = header.get("facts") or {}
@@ -186,7 +202,6 @@ class OutpostClient:
     def _end(self, error: Exception) -> None:
         if self._ended is None:
             self._ended = error
+            self._over.set()
             for waiter in self._waiters.values():
-                while waiter.queue.full():
-                    waiter.queue.get_nowait()
                 waiter.queue.put_nowait(error)

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from console.domain.host import CommandRecord, Host, HostFacts, Link, LinkState
@@ -21,27 +21,32 @@ from console.errors import (
     LinkLostError,
     LoginRefusedError,
     RemoteError,
+    UsageError,
 )
 from console.remote import sending
 from console.remote.channel import Channel, Socket, Transport
 from console.remote.client import OutpostClient, Reply
+from console.remote.framed import framed
+from console.remote.marked import MarkedChannel, NotBegunError
+from console.remote.shell_mode import Completed, ShellClient
 
-CHANNEL_BUDGET = 8
-"""Channels open at once, below OpenSSH's `MaxSessions 10`."""
+CHANNEL_BUDGET = 7
+"""Channels open at once beside the outpost's, below OpenSSH's `MaxSessions 10`."""
+
+START_S = 30.0
+"""How long a channel may take to open, and a program of ours to begin, slow login scripts included."""
+
+PING_S = 2.0
+DEAF_S = 20.0
+"""A host from which nothing at all came for so long, though asked, is lost."""
+
+STEADY_S = 10.0
+"""A connection that held for so long starts its back-off afresh when it breaks."""
 
 BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
-FINAL = (LoginRefusedError, HostKeyUnknownError, HostKeyChangedError)
+FINAL = (LoginRefusedError, HostKeyUnknownError, HostKeyChangedError, UsageError)
 """Faults that trying again does not cure."""
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """What a program left behind."""
-
-    status: int | None
-    output: bytes
-    complaint: bytes
 
 
 class HostLink:
@@ -50,8 +55,9 @@ class HostLink:
     Args:
         transport: SSH or this machine.
         prefix: Put before every argument list: a container's `docker exec -i NAME`.
-        python: Interpreter for sent programs; empty looks for `python3`.
+        python: Interpreter for sent programs where the host has no `python3` of 3.9 or newer.
         on_command: Called after each remote operation, for the command log.
+        on_state: Called when the state of the connection has changed.
     """
 
     def __init__(
@@ -61,19 +67,28 @@ class HostLink:
         prefix: Sequence[str] = (),
         python: str = "",
         on_command: Callable[[CommandRecord], None] | None = None,
+        on_state: Callable[[LinkState], None] | None = None,
     ) -> None:
         self._transport = transport
         self._prefix = tuple(prefix)
-        self._python = python or "python3"
+        self._interpreters = tuple(dict.fromkeys(name for name in ("python3", python) if name))
+        self._python = self._interpreters[0]
         self._on_command = on_command
-        self._client: OutpostClient | None = None
+        self._on_state = on_state
+        self._client: OutpostClient | ShellClient | None = None
         self._facts: HostFacts | None = None
         self._state = LinkState()
         self._changed = asyncio.Event()
         self._budget = asyncio.Semaphore(CHANNEL_BUDGET)
         self._dialing = asyncio.Lock()
         self._supervisor: asyncio.Task[None] | None = None
+        self._pinger: asyncio.Task[None] | None = None
         self._closed = False
+        self._up_since = 0.0
+        self.noise = b""
+        """What login scripts printed before the outpost began."""
+        self.begin_ms: float | None = None
+        """From opening the outpost's channel to its first sign."""
         self.round_trips = 0
         """Requests sent and waited for since the link came up, to be compared with budgets."""
 
@@ -94,6 +109,11 @@ class HostLink:
             raise LinkLostError(f"{self.host.name}: not connected yet")
         return self._facts
 
+    @property
+    def known_facts(self) -> HostFacts | None:
+        """What the host said of itself, `None` before the first connection."""
+        return self._facts
+
     async def changes(self) -> AsyncIterator[LinkState]:
         """Yield the state now and whenever it has changed; the latest, not every one."""
         while not self._closed:
@@ -109,17 +129,19 @@ class HostLink:
             ConnectError: Host unreachable, login refused, host key unknown or changed.
         """
         await self._dial()
-        if self._supervisor is None:
+        if self._supervisor is None or self._supervisor.done():
             self._supervisor = asyncio.create_task(self._keep_up(), name=f"link {self.host.name}")
+        if self._pinger is None:
+            self._pinger = asyncio.create_task(self._ping(), name=f"ping {self.host.name}")
         return self.facts
 
     async def close(self) -> None:
         """End our programs there and disconnect; servers and runs go on."""
         self._closed = True
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._supervisor
+        for task in (self._pinger, self._supervisor):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         if self._client is not None:
             await self._client.close()
         await self._transport.close()
@@ -137,7 +159,7 @@ class HostLink:
         """
         client = self._up()
         began = time.monotonic()
-        self.round_trips += 1
+        self.round_trips += op != "ping"  # what the pinger sends between is no part of an action
         try:
             reply = await client.call(op, args or {}, body, deadline_s)
         except ConsoleError as error:
@@ -148,7 +170,9 @@ class HostLink:
             self._note(_told(op, args), began, 0)
         return reply
 
-    async def stream(self, op: str, args: Mapping[str, Any] | None = None, body: bytes = b"") -> AsyncIterator[Reply]:
+    async def stream(
+        self, op: str, args: Mapping[str, Any] | None = None, body: bytes = b""
+    ) -> AsyncGenerator[Reply, None]:
         """Do one streaming operation; closing the iterator stops it on the host."""
         client = self._up()
         began = time.monotonic()
@@ -164,36 +188,70 @@ class HostLink:
         else:
             self._note(_told(op, args), began, 0)
         finally:
-            await parts.aclose()  # type: ignore[attr-defined]
+            await parts.aclose()
 
     async def run(self, argv: Sequence[str], *, input: bytes = b"", deadline_s: float = 30.0) -> Completed:
         """Run a program to its end and return what it said; its standard input is closed.
 
+        The outpost runs it: one round trip, no session of its own, no login script, and an end
+        with the deadline. Without an outpost it gets a channel, framed and bounded by `timeout`.
+
         Raises:
-            DeadlineError: It did not end in time; its input was closed.
+            DeadlineError: It did not end in time; it was told to stop.
             RemoteError: It could not be started.
         """
+        client = self._up()
+        if isinstance(client, ShellClient):
+            return await self._run_in_channel(argv, input, deadline_s)
+        output = bytearray()
+        began = time.monotonic()
+        self.round_trips += 1
+        try:
+            async with asyncio.timeout(deadline_s + 2):
+                async with contextlib.aclosing(
+                    client.stream("run", {"argv": list(argv), "timeout_s": deadline_s}, input)
+                ) as parts:
+                    async for reply in parts:
+                        if not reply.more:
+                            break
+                        output += reply.body
+        except TimeoutError:
+            self._note(" ".join(argv), began, None)
+            raise self._late(argv, deadline_s) from None
+        except RemoteError as error:
+            self._note(" ".join(argv), began, None, error)
+            if error.kind == "deadline":
+                raise self._late(argv, deadline_s) from None
+            raise
+        self._heard(None)
+        status = int(reply.result["status"])
+        self._note(" ".join(argv), began, status)
+        return Completed(status, bytes(output), reply.body)
+
+    def _late(self, argv: Sequence[str], deadline_s: float) -> DeadlineError:
+        return DeadlineError(f"{self.host.name}: {argv[0]} did not end within {deadline_s:g} s", kind="deadline")
+
+    async def _run_in_channel(self, argv: Sequence[str], input: bytes, deadline_s: float) -> Completed:
         began = time.monotonic()
         self.round_trips += 2  # engineering fact: a channel costs one to open, one to execute
-        async with self._budget:
-            channel = await self._start([*self._prefix, *argv])
+        frame = framed(argv, deadline_s)
+        async with self._channel(frame.argv) as channel:
             try:
-                async with asyncio.timeout(deadline_s):
+                async with asyncio.timeout(deadline_s + 2):
                     await channel.write(input)
                     await channel.end_input()
                     output = bytearray()
                     while chunk := await channel.read():
                         output += chunk
-                    status = await channel.wait()
+                    await channel.wait()
             except TimeoutError:
                 self._note(" ".join(argv), began, None)
-                raise DeadlineError(
-                    f"{self.host.name}: {argv[0]} did not end within {deadline_s:g} s", kind="deadline"
-                ) from None
-            finally:
-                await channel.close()
+                raise self._late(argv, deadline_s) from None
+        status, inner = frame.unpacked(bytes(output))
         self._note(" ".join(argv), began, status)
-        return Completed(status, bytes(output), channel.complaint())
+        if status in (124, 137) and time.monotonic() - began >= deadline_s:
+            raise self._late(argv, deadline_s)
+        return Completed(status, inner, channel.complaint())
 
     @contextlib.asynccontextmanager
     async def program(
@@ -207,16 +265,40 @@ class HostLink:
             args: Its command line.
             extra: Third-party modules that travel along.
             python: Interpreter; empty takes the link's.
+
+        Raises:
+            RemoteError: The host has no Python for it (kind `degraded`), or it did not begin.
         """
         began = time.monotonic()
-        async with self._budget:
-            channel = await self._start([*self._prefix, *sending.argv(python or self._python)])
+        if isinstance(self._up(), ShellClient) and not python:
+            raise RemoteError(
+                f"{self.host.name}: {package.rpartition('.')[2]} needs Python there",
+                self._state.degraded,
+                kind="degraded",
+            )
+        async with self._channel(sending.argv(python or self._python)) as raw:
+            channel = MarkedChannel(raw)
+            await channel.write(sending.payload(package, module, args, extra))
+            self._note(f"sent {package.rpartition('.')[2]} {' '.join(args)}", began, 0)
+            yield channel
+
+    @contextlib.asynccontextmanager
+    async def _channel(self, argv: Sequence[str]) -> AsyncIterator[Channel]:
+        """Hold a channel within the budget."""
+        try:
+            await asyncio.wait_for(self._budget.acquire(), START_S)
+        except TimeoutError:
+            raise RemoteError(
+                f"{self.host.name}: {CHANNEL_BUDGET} programs run over this connection already", kind="sessions"
+            ) from None
+        try:
+            channel = await self._start([*self._prefix, *argv])
             try:
-                await channel.write(sending.payload(package, module, args, extra))
-                self._note(f"sent {package.rpartition('.')[2]} {' '.join(args)}", began, 0)
                 yield channel
             finally:
                 await channel.close()
+        finally:
+            self._budget.release()
 
     async def socket(self, address: str, port: int) -> Socket:
         """Open a TCP stream from the host to a port of its own."""
@@ -233,7 +315,15 @@ class HostLink:
         await self.call("ping", deadline_s=10)
         return (time.monotonic() - began) * 1000
 
-    def _up(self) -> OutpostClient:
+    async def shell_ms(self) -> float:
+        """Return how long a program that does nothing takes in a channel: what a login shell costs."""
+        began = time.monotonic()
+        async with self._channel(["true"]) as channel:
+            while await channel.read():
+                pass
+        return (time.monotonic() - began) * 1000
+
+    def _up(self) -> OutpostClient | ShellClient:
         if self._client is None or self._client.ended:
             state = self._state
             wait = f"trying again in {max(0.0, state.retry_at - time.monotonic()):.0f} s" if state.retry_at else ""
@@ -242,52 +332,95 @@ class HostLink:
 
     async def _start(self, argv: Sequence[str]) -> Channel:
         """The one place where programs are started on a host."""
-        return await self._transport.start(argv)
+        try:
+            async with asyncio.timeout(START_S):
+                return await self._transport.start(argv)
+        except TimeoutError:
+            raise DeadlineError(
+                f"{self.host.name}: {argv[0]} could not be started within {START_S:g} s", kind="deadline"
+            ) from None
 
     async def _dial(self) -> None:
         async with self._dialing:
+            if self._closed:
+                raise LinkLostError(f"{self.host.name}: the connection was closed")
             if self._client is not None and not self._client.ended:
                 return
             self._set(replace(self._state, link=Link.CONNECTING, since=time.monotonic(), retry_at=None))
             try:
                 await self._transport.dial()
-                await self._start_outpost()
-            except ConnectError as error:
+                await self._open()
+            except ConsoleError as error:
                 link = Link.REFUSED if isinstance(error, FINAL) else Link.LOST
                 self._set(LinkState(link, since=time.monotonic(), error=error.title))
                 raise
 
-    async def _start_outpost(self) -> None:
-        channel = await self._start([*self._prefix, *sending.argv(self._python)])
-        await channel.write(sending.payload("console.remote.outpost", "serve"))
-        client = OutpostClient(channel, self.host.name)
+    async def _open(self) -> None:
+        """Start the outpost, or do without when the host has no Python for it."""
         began, wall = time.monotonic(), time.time()
-        said = (await client.call("hello", {}, b"", 30)).result
+        reasons: list[str] = []
+        client: OutpostClient | ShellClient | None = None
+        for python in self._interpreters:
+            try:
+                client = await self._outpost(python)
+                self._python = python
+                break
+            except NotBegunError as error:
+                reasons.append(f"{python}: {error.said or f'exit {error.status}'}")
+        degraded = ""
+        if client is None:
+            degraded = f"no Python 3.9 or newer on the host ({'; '.join(reasons)})"
+            client = ShellClient(self._run_in_channel, self._transport.wait_closed, self.host.name)
         self._client = client
-        self._facts = HostFacts(
-            hostname=clean(str(said["hostname"])),
-            user=str(said["user"]),
-            uid=int(said["uid"]),
-            home=str(said["home"]),
-            system=str(said["system"]),
-            python=f"{said['python']} {said['executable']}",
-            state_home=str(said["state_home"]),
-            boot_id=str(said["boot_id"]),
-            clock_offset_s=float(said["time"]) - (wall + time.time()) / 2,
-        )
+        try:
+            said = (await client.call("hello", {}, b"", START_S)).result
+        except ConsoleError as error:
+            await self._abandon()
+            raise ConnectError(f"{self.host.name}: nothing can be run there", error.one_line()) from error
+        self._facts = _facts_of(said, wall)
         self.round_trips = 0
-        self._set(LinkState(Link.UP, since=time.monotonic(), heard_at=time.monotonic()))
-        self._note("connected, outpost started", began, 0)
+        self._up_since = time.monotonic()
+        self._set(LinkState(Link.UP, since=self._up_since, heard_at=self._up_since, degraded=degraded))
+        self._note("connected, outpost started" if not degraded else f"connected, {degraded}", began, 0)
+
+    async def _outpost(self, python: str) -> OutpostClient:
+        try:
+            raw = await self._start([*self._prefix, *sending.argv(python)])
+        except RemoteError as error:
+            if error.kind not in ("enoent", "eacces"):
+                raise
+            raise NotBegunError(127, error.detail) from None
+        channel = MarkedChannel(raw)
+        try:
+            async with asyncio.timeout(START_S):
+                await channel.write(sending.payload("console.remote.outpost", "serve"))
+                await channel.begin()
+        except TimeoutError:
+            await channel.close()
+            raise ConnectError(
+                f"{self.host.name}: no program began within {START_S:g} s",
+                hint="a login script there may wait for input",
+            ) from None
+        except BaseException:
+            await channel.close()
+            raise
+        self.noise, self.begin_ms = channel.noise, channel.delay_ms
+        return OutpostClient(channel, self.host.name)
+
+    async def _abandon(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+        await self._transport.close()
 
     async def _keep_up(self) -> None:
         tries = 0
         while not self._closed:
-            client = self._client
-            if client is not None:
-                why = await client.wait_ended()
-                tries = 0
+            if self._client is not None:
+                why = await self._client.wait_ended()
+                tries = 0 if time.monotonic() - self._up_since > STEADY_S else tries
                 self._set(LinkState(Link.LOST, since=time.monotonic(), error=getattr(why, "title", str(why))))
-                await self._transport.close()
+                await self._abandon()
             pause = BACKOFF_S[min(tries, len(BACKOFF_S) - 1)] * random.uniform(0.8, 1.2)
             self._set(replace(self._state, retry_at=time.monotonic() + pause))
             await asyncio.sleep(pause)
@@ -296,8 +429,23 @@ class HostLink:
                 await self._dial()
             except FINAL:
                 return
-            except (ConnectError, RemoteError):
-                self._client = None
+            except ConsoleError:
+                await self._abandon()
+
+    async def _ping(self) -> None:
+        """Measure the way every now and then, and notice a host that has gone deaf."""
+        while not self._closed:
+            await asyncio.sleep(PING_S)
+            client = self._client
+            if client is None or client.ended or isinstance(client, ShellClient):
+                continue
+            try:
+                await self.measure()
+            except DeadlineError:
+                if time.monotonic() - client.heard_at > DEAF_S:
+                    await client.close()  # the supervisor dials again
+            except ConsoleError:
+                continue
 
     def _heard(self, began: float | None) -> None:
         now = time.monotonic()
@@ -312,12 +460,29 @@ class HostLink:
         self._state = state
         event, self._changed = self._changed, asyncio.Event()
         event.set()
+        if self._on_state is not None:
+            self._on_state(state)
 
     def _note(self, text: str, began: float, status: int | None, error: ConsoleError | None = None) -> None:
         if self._on_command is not None:
             ms = (time.monotonic() - began) * 1000
             said = clean(error.title if error else "")
             self._on_command(CommandRecord(time.time(), self.host.name, clean(text), ms, status, said))
+
+
+def _facts_of(said: Mapping[str, Any], wall: float) -> HostFacts:
+    python = str(said["python"])
+    return HostFacts(
+        hostname=clean(str(said["hostname"])),
+        user=str(said["user"]),
+        uid=int(said["uid"]),
+        home=str(said["home"]),
+        system=str(said["system"]),
+        python=f"{python} {said['executable']}" if python else "",
+        state_home=str(said["state_home"]),
+        boot_id=str(said["boot_id"]),
+        clock_offset_s=float(said["time"]) - (wall + time.time()) / 2,
+    )
 
 
 def _told(op: str, args: Mapping[str, Any] | None) -> str:

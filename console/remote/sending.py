@@ -12,8 +12,18 @@ from importlib.resources.abc import Traversable
 BOOTSTRAP = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
 """Program text of the first stage; the same bytes mean the same to sh, bash, fish and csh."""
 
+MARKER = b"\x1e--tokwatt begins 5d1c07--\x1e\n"
+"""Written by a sent program before anything else: what a login script printed stands before it."""
+
+OLDEST = (3, 9)
+
 _STAGE = """
-import sys, io, zipfile, importlib.abc, importlib.util
+import os, sys
+if sys.version_info < %(oldest)r:
+    sys.stderr.write("python " + sys.version.split()[0] + " is older than 3.9\\n")
+    sys.exit(97)
+os.write(1, %(marker)r)
+import io, zipfile, importlib.abc, importlib.util
 _size = int(sys.stdin.buffer.readline())
 _zip = zipfile.ZipFile(io.BytesIO(sys.stdin.buffer.read(_size)))
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -41,7 +51,8 @@ importlib.import_module(%(module)r).main()
 
 def argv(python: str) -> list[str]:
     """Return the command that waits for a payload on its standard input."""
-    return [python, "-u", "-c", BOOTSTRAP]
+    # -I: neither PYTHON* variables nor a json.py in the login's folder may change what we run.
+    return [python, "-I", "-u", "-c", BOOTSTRAP]
 
 
 def payload(package: str, module: str, args: Sequence[str] = (), extra: Sequence[str] = ()) -> bytes:
@@ -55,7 +66,7 @@ def payload(package: str, module: str, args: Sequence[str] = (), extra: Sequence
         extra: Dotted names of third-party modules that travel along (`pynvml`).
     """
     name = package.rpartition(".")[2]
-    stage = _STAGE % {"argv": [name, *args], "module": f"{name}.{module}"}
+    stage = _STAGE % {"argv": [name, *args], "module": f"{name}.{module}", "marker": MARKER, "oldest": OLDEST}
     code = stage.encode()
     blob = _zipped(package, tuple(extra))
     return b"%d\n%s%d\n%s" % (len(code), code, len(blob), blob)

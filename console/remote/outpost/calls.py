@@ -47,11 +47,16 @@ class Call:
         self.args = args
         self.body = body
         self.cancelled = threading.Event()
+        self.window: threading.Semaphore | None = None
+        """Parts that may be sent before the reader has taken earlier ones; `None` is no limit."""
         self._send = send
         self._stops: list[Callable[[], None]] = []
 
     def emit(self, result: dict[str, Any], body: bytes = b"") -> None:
-        """Send one part of a streamed answer."""
+        """Send one part of a streamed answer; waits while the reader is far behind."""
+        while self.window is not None and not self.window.acquire(timeout=0.5):
+            if self.cancelled.is_set():
+                return
         self._send(result, body)
 
     def on_cancel(self, stop: Callable[[], None]) -> None:

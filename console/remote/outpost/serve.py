@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, Callable
 
-from . import basics, files, git, launch, packages, processes, search, tail, transaction, wire
+from . import basics, files, git, launch, packages, processes, running, search, tail, transaction, wire
 from .calls import Call, Fault, Operation, fault_of
 
-THREADS = 12
-"""Operations at once: short ones must find a thread beside a few long streams."""
+CALLS_LIMIT = 256
+"""Operations at once, a thread each: short ones never wait behind long streams."""
 
-ROOMS = (basics, files, git, launch, packages, processes, search, tail, transaction)
+END_PATIENCE_S = 1.5
+
+ROOMS = (basics, files, git, launch, packages, processes, running, search, tail, transaction)
 
 
 def operations() -> dict[str, Operation]:
@@ -38,7 +40,6 @@ class Outpost:
 
     def serve(self) -> None:
         """Answer until the input ends."""
-        pool = ThreadPoolExecutor(THREADS)
         while True:
             try:
                 frame = wire.read(self._source)
@@ -50,17 +51,31 @@ class Outpost:
                 break
             head, body = frame
             number = int(head.get("id", 0))
-            if head.get("op") == "cancel":
-                call = self._calls.get(int(head.get("args", {}).get("id", 0)))
-                if call is not None:
-                    call.cancel()
+            if head.get("op") in ("cancel", "credit"):
+                self._steer(head.get("op") == "cancel", head.get("args") or {})
+                continue
+            if len(self._calls) >= CALLS_LIMIT:
+                self._write(_failed(number, Fault("busy", "%d operations at once" % CALLS_LIMIT)), b"")
                 continue
             call = Call(head.get("args") or {}, body, self._part(number))
+            call.window = threading.Semaphore(wire.WINDOW)
             self._calls[number] = call
-            pool.submit(self._answer, number, str(head.get("op")), call)
+            threading.Thread(target=self._answer, args=(number, str(head.get("op")), call), daemon=True).start()
         for call in list(self._calls.values()):
             call.cancel()
+        end = time.monotonic() + END_PATIENCE_S
+        while self._calls and time.monotonic() < end:  # their children are ended first
+            time.sleep(0.02)
         Call.critical.acquire()  # a transaction finishes first
+
+    def _steer(self, cancel: bool, args: dict[str, Any]) -> None:
+        call = self._calls.get(int(args.get("id", 0)))
+        if call is None:
+            return
+        if cancel:
+            call.cancel()
+        elif call.window is not None:
+            call.window.release(int(args.get("parts", 1)))
 
     def _part(self, number: int) -> Callable[[dict[str, Any], bytes], None]:
         def send(result: dict[str, Any], body: bytes) -> None:

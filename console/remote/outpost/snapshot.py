@@ -22,8 +22,8 @@ def snapshot(call: Call) -> Result:
     """Read files, the patch journal and git's blobs of them.
 
     Args (in the call): `root` the package folder, `paths` relative to it, `hashes` absolute paths
-    to hash only, `contents` names of journalled patches whose kept contents are wanted too (`*last`
-    for the newest entry), `names` file names to look for in the tree, `recover` whether transactions
+    to hash only, `contents` names of journalled patches whose files and kept contents are wanted too
+    (`*last` for the newest entry), `names` file names to look for in the tree, `recover` whether transactions
     that were cut short may be closed, `operator` who does it, `capability` whether to ask the driver
     for the GPUs' compute capability.
 
@@ -35,16 +35,17 @@ def snapshot(call: Call) -> Result:
     result: Dict[str, Any] = {"root": keep.root, "recovered": [], "trouble": ""}
     if call.args.get("recover"):
         result["recovered"], result["trouble"] = _recover(keep, call.text("operator", ""))
-    bodies: List[bytes] = []
-    paths = [str(path) for path in call.args.get("paths") or []]
-    result["files"] = {path: _file(keep, path, bodies) for path in paths}
     entries = keep.entries()
     held, past = ours(entries), history(entries)
+    wanted = [str(name) for name in call.args.get("contents") or []]
+    chosen = [held[name] for name in wanted if name in held] + (past[-1:] if "*last" in wanted else [])
+    bodies: List[bytes] = []
+    paths = [str(path) for path in call.args.get("paths") or []]
+    paths += [file["path"] for entry in chosen for file in _told(keep, entry)["files"]]
+    result["files"] = {path: _file(keep, path, bodies) for path in dict.fromkeys(paths)}
     result["ours"] = {name: _told(keep, entry) for name, entry in held.items()}
     result["last"] = _told(keep, past[-1]) if past else None
     result["pending"] = [_told(keep, entry) for entry in pending(entries)]
-    wanted = [str(name) for name in call.args.get("contents") or []]
-    chosen = [held[name] for name in wanted if name in held] + (past[-1:] if "*last" in wanted else [])
     result["kept"] = _kept(keep, chosen, bodies)
     result["hashes"] = {path: _hash(path) for path in call.args.get("hashes") or []}
     result["head"] = _head(keep.root, [path for path in paths if result["files"][path]])
@@ -104,6 +105,7 @@ def _told(keep: Keep, entry: Dict[str, Any]) -> Dict[str, Any]:
             "path": os.path.relpath(keep.absolute(file["path"]), keep.root),
             "before": file["before"],
             "after": file["after"],
+            "present": _hash(keep.absolute(file["path"])),
         }
         for file in entry["files"]
     ]

@@ -9,6 +9,9 @@ PROTOCOL = 1
 HEADER_LIMIT = 8 * 1024 * 1024
 BODY_LIMIT = 256 * 1024 * 1024
 
+WINDOW = 64
+"""Parts of one stream that travel before the reader has taken earlier ones."""
+
 
 class WireError(Exception):
     """What arrived is not a frame."""
