@@ -161,6 +161,31 @@ def preview(item: PatchPlan) -> tuple[SafeText, ...]:
     return tuple(lines)
 
 
+def strangers(scene: Scene) -> tuple[PatchStatus, ...]:
+    """Return the patches that the host's journal says are on and whose files are not here: another operator's."""
+    known = {item.patch.name for item in scene.plans}
+    found = []
+    for name, entry in scene.ours.items():
+        if name in known:
+            continue
+        whole = all(file["present"] == file["after"] for file in entry["files"])
+        reason = f"written by {entry['operator'] or 'somebody'}; its patch file is not here"
+        changed = "" if whole else "; its files were changed since"
+        found.append(
+            PatchStatus(
+                name,
+                name,
+                DiskState.ON if whole else DiskState.DRIFTED,
+                reason=reason + changed,
+                files=tuple(str(file["path"]) for file in entry["files"]),
+                version=scene.package.version,
+                ours=True,
+                seen=tuple((str(file["path"]), str(file["present"] or "")) for file in entry["files"]),
+            )
+        )
+    return tuple(found)
+
+
 def unknown(patch: Patch, reason: str) -> PatchStatus:
     """Return the status of a patch whose host cannot be asked."""
     disk = DiskState.INVALID if patch.fault else DiskState.UNKNOWN

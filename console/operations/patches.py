@@ -27,7 +27,7 @@ from console.errors import (
 )
 from console.operations.desk import Desk
 from console.operations.patch_capture import capture as capture
-from console.operations.patch_scene import Scene, preview, read_scene, status_of, unknown
+from console.operations.patch_scene import Scene, preview, read_scene, status_of, strangers, unknown
 from console.operations.patch_writing import write
 from console.patching import overlaps
 from console.patching.plan import PatchPlan, sha256
@@ -79,6 +79,7 @@ async def statuses(desk: Desk, names: Sequence[str] = ()) -> tuple[PatchStatus, 
         found = {patch.name: unknown(patch, error.one_line()) for patch in patches}
     else:
         found = {item.patch.name: status_of(desk, scene, item) for item in scene.plans}
+        found |= {status.name: status for status in strangers(scene)}
     if not wanted:
         desk.store.update(patches=tuple(found.values()))
         return tuple(found.values())
@@ -168,6 +169,8 @@ async def _switch(
         item = scene.plan_of(patch.name)
         if seen is not None:
             _refuse_drift(scene, item, seen)
+        if patch.fault and patch.name not in scene.ours:
+            raise FormatError(patch.fault)
         changes = _to_on(item, force, accept_fuzz) if on else _to_off(scene, item, force)
         if not on:
             _refuse_lower(scene, patch.name, changes)
@@ -270,7 +273,8 @@ def _refresh(desk: Desk, scene: Scene) -> None:
     """Put what a write left behind into the store, without asking the host again."""
     known = {status.name for status in desk.store.snapshot.patches}
     fresh = {item.patch.name: status_of(desk, scene, item) for item in scene.plans}
-    kept = [fresh.pop(status.name, status) for status in desk.store.snapshot.patches]
+    gone = {item.patch.name for item in scene.plans if item.patch.fault and not Path(item.patch.path).exists()}
+    kept = [fresh.pop(status.name, status) for status in desk.store.snapshot.patches if status.name not in gone]
     added = [] if known else list(fresh.values())
     desk.store.update(patches=(*kept, *added))
 
@@ -289,10 +293,10 @@ def _load_or_fault(desk: Desk, name: str) -> Patch:
 
 
 def _load_for_revert(desk: Desk, name: str) -> Patch:
-    """Return a patch to be reverted: what we wrote comes off even when its file is gone or wrong now."""
+    """Return a patch to be reverted: what was written comes off even when its file is gone or wrong now."""
     try:
         return load_patch(desk, name)
-    except FormatError as error:
+    except UsageError as error:
         return Patch(name=Path(name).name.removesuffix(".toml"), path=name, fault=error.one_line())
 
 

@@ -114,8 +114,9 @@ class DiffReader:
                 raise self._fault(self._at, "a context diff; make a unified one (diff -u)")
             else:
                 self._at += 1
+        self._sections = [section for section in self._sections if section.hunks or section.kind is not Kind.MODIFY]
         if not self._sections:
-            raise FormatError(f"{self._name}: no change to any file is in this diff")
+            raise FormatError(f"{self._name}: no change to the contents of any file is in this diff")
         for section in self._sections:
             self._check(section)
         return tuple(self._sections)
@@ -141,6 +142,8 @@ class DiffReader:
                 self._null(section)
                 return
             if line.startswith((b"new file mode ", b"new mode ")):
+                if not line.rpartition(b" ")[2].startswith(b"100"):
+                    raise self._fault(self._at, "a link or submodule; only regular files can be patched")
                 section.mode = int(line[-3:], 8)
                 section.kind = Kind.CREATE if line.startswith(b"new file") else section.kind
             elif line.startswith(b"deleted file mode "):

@@ -198,6 +198,26 @@ async def test_undo_takes_back_the_last_change_and_once_more_redoes_it(desk: Des
     assert desk.store.snapshot.marks[-1].kind == "patch"
 
 
+async def test_what_another_operator_wrote_is_seen_and_comes_off(desk: Desk, own: Path, package: Path) -> None:
+    for name in ("A", "B", "C", "FAR"):
+        (own / f"{name}.toml").unlink()
+    theirs = own.parent / "theirs.toml"
+    theirs.write_text(A)
+    before = sha(package / PATH)
+    await patches.apply(desk, str(theirs))
+    theirs.unlink()
+    found = {status.name: status for status in await patches.statuses(desk)}
+    assert (found["theirs"].disk, found["theirs"].ours) == (DiskState.ON, True)
+    assert f"written by {desk.operator}" in found["theirs"].reason
+    await patches.revert(desk, "theirs")
+    assert sha(package / PATH) == before
+    assert "theirs" not in {status.name for status in desk.store.snapshot.patches}
+    with pytest.raises(UsageError, match="not found"):
+        await patches.revert(desk, "theirs")
+    await patches.undo(desk)
+    assert sha(package / PATH) != before
+
+
 async def test_toggle_follows_the_state(desk: Desk, own: Path) -> None:
     assert (await patches.toggle(desk, "A")).verb == "apply"
     assert (await patches.toggle(desk, "A")).verb == "revert"

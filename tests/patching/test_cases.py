@@ -174,6 +174,38 @@ def test_d09_a_pull_request_as_mail(base: bytes) -> None:
     assert switched(after, again, on=False) == files
 
 
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        ("old mode 100644\nnew mode 100755\n", "no change to the contents"),
+        ("similarity index 100%\nrename from m.py\nrename to n.py\n", "--no-renames"),
+        ("new file mode 120000\n--- /dev/null\n+++ b/m.py\n@@ -0,0 +1 @@\n+x\n", "a link or submodule"),
+        ("--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n+c\n", "header and body disagree"),
+        ("--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n a\n", "changes nothing"),
+        ("--- a/m.py\n+++ b/m.py\n@@@ -1 -1 +1 @@@\n", "combined diff"),
+    ],
+)
+def test_diffs_that_cannot_be_switched_say_why(head: str, told: str) -> None:
+    result = planned(diff(f"diff --git a/m.py b/m.py\n{head}".encode()), {"m.py": b"a\n"}, "p")
+    assert result.state is DiskState.INVALID and told in result.reason, result.reason
+
+
+def test_names_with_blanks_and_quotes_are_read() -> None:
+    text = b'diff --git "a/a \\303\\244.py" "b/a \\303\\244.py"\n--- "a/a \\303\\244.py"\n+++ "b/a \\303\\244.py"\n@@ -1 +1 @@\n-a\n+b\n'
+    assert planned(diff(text), {"a \u00e4.py": b"a\n"}, "p").state is DiskState.OFF
+    text = b"diff --git a/a b.py b/a b.py\n--- a/a b.py\t\n+++ b/a b.py\t\n@@ -1 +1 @@\n-a\n+b\n"
+    assert planned(diff(text), {"a b.py": b"a\n"}, "p").state is DiskState.OFF
+
+
+def test_a_file_without_final_newline_and_crlf_keep_their_ends() -> None:
+    for data in (b"a\r\nb\r\nc", b"a\nb\nc", b"a\r\nb\r\nc\r\n"):
+        result = planned(edits(("a\nb", "a\nx\nb")), {"m.py": data})
+        after = switched({"m.py": data}, result, on=True)
+        eol = b"\r\n" if b"\r" in data else b"\n"
+        assert after["m.py"] == data.replace(b"b", b"x" + eol + b"b")
+        assert switched(after, planned(edits(("a\nb", "a\nx\nb")), after), on=False)["m.py"] == data
+
+
 def test_d10_order_conflict_and_the_lower_one() -> None:
     data = parts("D10.txt")["site-packages/vllm/v1/attention/base.py"]
     file = "v1/attention/base.py"
