@@ -161,12 +161,12 @@ class ShellClient:
         return Reply({"time": float(done.output or b"0")}, body)
 
     async def _read(self, args: Mapping[str, Any], _body: bytes, deadline_s: float) -> Reply:
-        places = [args, *(args.get("instead") or ())]
+        places = [*(args.get("rather") or ()), args, *(args.get("instead") or ())]
         room = min(int(args.get("max_bytes") or ROOM), ROOM * 8)
         wants = f"{int(bool(args.get('hash', True)))}{int(bool(args.get('git', True)))}"
         paths = [str(place["path"]) for place in places]
         output = await self._must(
-            scripts.READ, str(reading.HASH_LIMIT), wants, *paths, path=paths[0], deadline_s=deadline_s
+            scripts.READ, str(reading.HASH_LIMIT), wants, *paths, path=str(args["path"]), deadline_s=deadline_s
         )
         number, size, mtime, sha, letter, content = output.split(b"\0", 5)
         place = places[int(number)]
