@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from console.errors import RemoteError
 from console.operations import host, source
 from console.operations.desk import Desk
+from console.remote.link import HostLink
+from console.remote.local import LocalTransport
 from tests.wheels import commit_all, git
 
 
@@ -124,12 +127,26 @@ async def test_a_removed_file_still_has_a_diff_and_its_old_bytes(desk: Desk, rep
         await desk.link.call("git_show", {"path": str(repo / "pkg" / "a.py"), "rev": "--output=/tmp/x"})
 
 
+async def test_a_host_without_git_still_reads(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = HostLink(LocalTransport(), python=sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    await link.connect()
+    desk = Desk(link)
+    desk.store.update(host=link.host, facts=link.facts)
+    try:
+        assert await host.git_state(desk, str(repo)) is None
+        assert (await source.open_document(desk, str(repo / "pkg" / "a.py"))).git == ""
+        assert len(await source.tree(desk, str(repo))) == 3
+        with pytest.raises(RemoteError) as caught:
+            await source.diff_head(desk, str(repo))
+        assert caught.value.kind == "no_git_program"
+    finally:
+        await link.close()
+
+
 async def test_the_logins_git_variables_do_not_lead_astray(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from console.remote.link import HostLink
-    from console.remote.local import LocalTransport
-
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     link = HostLink(LocalTransport())
     await link.connect()

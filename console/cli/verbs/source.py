@@ -88,7 +88,8 @@ async def list_folder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     await _find_package(desk, args.path)
     entries = await source.tree(desk, args.path)
     if out.json:
-        out.document(path=source.resolve(desk, args.path or "."), entries=[_entry(entry) for entry in entries])
+        path = posixpath.dirname(entries[0].path) if entries else source.resolve(desk, args.path or ".")
+        out.document(path=_name(path), entries=[_entry(entry) for entry in entries])
         return 0
     for entry in entries:
         out.line(_entry_line(entry))
