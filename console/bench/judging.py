@@ -16,6 +16,9 @@ WARM_SHARE = 0.05
 """Share of prompt tokens from the cache beyond which it was warm: a prompt's first token may be there."""
 
 LAG_MS = 20.0
+LAG_SHARE = 0.3
+"""A client that is late by less than this share of the usual gap between tokens did not make the number."""
+
 BUSY_SHARE = 0.9
 
 
@@ -118,8 +121,8 @@ def _taints(
         found.append(f"{result['wrong_length']} answers did not have {plan.output_tokens} tokens")
     if not result["told"]:
         found.append("the server told no token counts: events were counted instead")
-    lag = _ms(result["lag"].get("p99_s"))
-    if lag is not None and lag > LAG_MS:
+    lag, gap = _ms(result["lag"].get("p99_s")), _ms(result["itl"].get("p50_s"))
+    if lag is not None and lag > max(LAG_MS, LAG_SHARE * (gap or 0.0)):
         found.append(f"the client was late: event loop lag p99 {lag:.0f} ms")
     if float(result["processor_share"]) > BUSY_SHARE:
         found.append(f"the client was the limit: it used {100 * float(result['processor_share']):.0f} % of a core")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
@@ -32,6 +33,8 @@ FRESH_S = 2.0
 """GPU samples younger than this mean that somebody is watching already."""
 
 FIRST_SAMPLE_S = 4.0
+SECRETS = re.compile(r"(?:api_key|password|secret|passphrase|(?:hf|auth|access|bearer)_token)$", re.I)
+REDACTED = "•••"
 
 
 async def sweep(desk: Desk, *, concurrency: Sequence[int] = (), repeats: int = 0) -> AsyncIterator[SweepProgress]:
@@ -181,13 +184,19 @@ def _target(run: Run) -> Target:
 
 async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
     """Return under what a run is measured: arguments, patch hashes at launch, versions, GPUs, host."""
-    snapshot = desk.store.snapshot
-    resolved: Mapping[str, Any] = run.resolved
-    if not resolved:
-        from console.operations import server
+    from console.operations import host as installed
+    from console.operations import server
 
-        with contextlib.suppress(ConsoleError):  # an engine that does not tell is measured all the same
+    resolved: Mapping[str, Any] = run.resolved
+    with contextlib.suppress(ConsoleError):  # an engine that does not tell is measured all the same
+        if not resolved:
             resolved = await server.resolved_arguments(desk, run)
+    with contextlib.suppress(ConsoleError):
+        if desk.store.snapshot.package is None:
+            await installed.engine_package(desk)
+        if desk.store.snapshot.git is None:
+            await installed.git_state(desk)
+    snapshot = desk.store.snapshot
     host, gpus = desk.link.host, snapshot.gpus
     return {
         "host": host.name,
@@ -197,7 +206,7 @@ async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
         "profile": run.profile,
         "engine": run.engine,
         "argv": list(run.argv),
-        "resolved": dict(resolved),
+        "resolved": {name: REDACTED if _secret(name, value) else value for name, value in resolved.items()},
         "patches_on": list(run.patches_on),
         "hashes": {one.path: one.sha256 for one in run.hashes},
         "versions": dict(run.versions),
@@ -205,6 +214,11 @@ async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
         "git": None if snapshot.git is None else {"commit": snapshot.git.commit, "dirty": list(snapshot.git.dirty)},
         "gpus": [] if gpus is None else [_gpu(gpu) for gpu in gpus.gpus],
     }
+
+
+def _secret(name: str, value: object) -> bool:
+    """Whether an argument's value must not be kept: keys to the server and passwords."""
+    return bool(value) and isinstance(value, str) and bool(SECRETS.search(name.replace("-", "_")))
 
 
 def _gpu(gpu: GpuReading) -> dict[str, Any]:

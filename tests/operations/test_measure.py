@@ -79,12 +79,17 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine) 
     run = Run(
         "2026-12-02-1", "small", "sglang", "/runs/1", "/runs/1/server.log", engine.port, 1000.0, phase=RunPhase.READY,
         hashes=(FileHash("/opt/sglang/srt/model_runner.py", "b" * 64),), patches_on=("autotune",),
-        resolved={"model_path": "/models/x", "tp_size": 8, "nothing": None}, versions={"sglang": "0.5.9"},
+        resolved={"model_path": "/models/x", "tp_size": 8, "nothing": None, "api_key": "very secret"}, versions={"sglang": "0.5.9"},
     )  # fmt: skip
     status = PatchStatus("autotune", "Autotune", DiskState.ON, files=("srt/model_runner.py",))
     desk.store.update(run=run, patches=(status,))
     yield desk
     await link.close()
+
+
+def journal_text(path: Path) -> str:
+    """Return all bytes of the journal's files as text."""
+    return "".join(one.read_bytes().decode("latin-1") for one in path.parent.iterdir())
 
 
 async def measured(desk: Desk, **more: int) -> SweepProgress:
@@ -109,6 +114,7 @@ async def test_a_ladder_is_idle_flushed_warm_measured_and_journalled(desk: Desk,
     )
     (entry,) = await Journal().runs()
     assert entry.measurements == done.done and entry.identity["hashes"] == {"/opt/sglang/srt/model_runner.py": "b" * 64}
+    assert "very secret" not in journal_text(Journal().path) and entry.identity["resolved"]["api_key"] == "•••"
     assert entry.identity["patches_on"] == ["autotune"] and entry.identity["resolved"]["tp_size"] == 8
     assert desk.store.snapshot.sweep == done and desk.store.snapshot.activities[-1].outcome is Outcome.DONE
     assert [mark.kind for mark in desk.store.snapshot.marks] == ["measurement", "measurement"]

@@ -47,8 +47,6 @@ async def run_ladder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
 
     shown, said, failed = 0, "", False
     badge = desk.link.host.badge
-    if not out.json:
-        out.line(_header())
     async with aclosing(sweep(desk, concurrency=args.concurrency, repeats=args.repeats)) as steps:  # type: ignore[type-var]
         async for progress in steps:
             for one in progress.done[shown:]:
@@ -56,6 +54,8 @@ async def run_ladder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
                 if out.json:
                     out.record({"host": desk.link.host.name, "badge": badge, **dataclasses.asdict(one)})
                 else:
+                    if one is progress.done[0]:
+                        out.line(_header())
                     _show(one, out)
             shown = len(progress.done)
             said = _say_step(progress, said, out)
