@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from console.domain.patch import DiskState
 from console.domain.profile import Profile, Secret
+from console.domain.run import Run
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations.desk import Desk
@@ -54,16 +55,19 @@ async def preflight(desk: Desk, profile: Profile) -> Preflight:
     return Preflight(tuple(said["listeners"]), tuple(holders) if holders is not None else None, float(said["free_mib"]))
 
 
-def must_have_port(desk: Desk, profile: Profile, found: Preflight) -> None:
-    """Raise `RefusedError` naming the owner when the port is taken."""
+def must_have_port(desk: Desk, profile: Profile, found: Preflight, runs: Sequence[Run]) -> None:
+    """Raise `RefusedError` naming the owner, a run of ours or anybody, when the port is taken."""
     for owner in found.listeners:
+        ours = next((run for run in runs if run.process and run.process.pid == owner["pid"]), None)
         who = (
             f"pid {owner['pid']} ({owner['user']}): {owner['title'][:160]}" if owner["pid"] else f"user {owner['user']}"
         )
+        if ours is not None:
+            who = f"run {ours.id} of {ours.profile} (pid {owner['pid']})"
         raise RefusedError(
             f"{desk.link.host.name}: port {profile.launch.port} is taken by {who}",
             f"it listens on {owner['address']}",
-            "stop it, or change port under [launch]",
+            "serve restart stops it first" if ours else "stop it, or change port under [launch]",
         )
 
 

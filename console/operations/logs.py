@@ -173,7 +173,7 @@ async def parts(
         except LinkLostError:
             await asyncio.sleep(0.2)
         finally:
-            await stream.aclose()  # type: ignore[attr-defined]
+            await stream.aclose()
         await link_up(desk)
 
 

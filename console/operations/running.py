@@ -207,11 +207,11 @@ def _epoch(clock: str, run: Run) -> float | None:
 def _since_launch(watch: Watch, run: Run) -> tuple[Rung, ...]:
     """Return the ladder with times after launch: importing comes before the first stamp."""
     first = _epoch(watch.first_clock, run)
-    shift = max(0.0, first - run.started_at) if first is not None else 0.0
+    shift = first - run.started_at if first is not None else 0.0
     moved = []
     for rung in watch.ladder():
-        began = None if rung.started_s is None else rung.started_s + (shift if rung.name != "start" else 0.0)
-        moved.append(replace(rung, started_s=began, ended_s=None if rung.ended_s is None else rung.ended_s + shift))
+        began, ended = (None if at is None else max(0.0, at + shift) for at in (rung.started_s, rung.ended_s))
+        moved.append(replace(rung, started_s=0.0 if rung.name == "start" else began, ended_s=ended))
     return tuple(moved)
 
 

@@ -45,7 +45,7 @@ async def start(desk: Desk, *, accept_running: bool = False) -> Run:
         raise AlreadySoError(f"run {living.id} of {profile.name} is {living.phase.value} on port {living.port}")
     async with _activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
         found = await launching.preflight(desk, profile)
-        launching.must_have_port(desk, profile, found)
+        launching.must_have_port(desk, profile, found, await all_runs(desk) if found.listeners else ())
         run = await _launched(desk, profile, found)
         done(f"run {run.id}, pid {run.process.pid if run.process else '?'}")
     return run
@@ -86,26 +86,26 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
 
 
 async def restart(desk: Desk, *, grace_s: float = 15.0) -> Run:
-    """Stop the profile's run, when it has one, and start it again; what the profile lacks is found before the stop."""
+    """Stop the run of the profile, or ours on its port, and start the profile; what it lacks is found before the stop."""
     profile = desk.must_profile()
     desk.must_write("serve restart")
     await launching.preflight(desk, profile)
     launching.environment(profile)
-    living = await _living(desk, profile)
-    if living is not None:
+    living = await status(desk)
+    if living is not None and living.phase in LIVING:
         await stop(desk, living, grace_s=grace_s)
     return await start(desk)
 
 
 async def status(desk: Desk) -> Run | None:
-    """Return the run that matters: a living one of the profile, else a server on its port, else the newest.
+    """Return the run that matters: a living one of the profile, else the server on its port, else the newest.
 
     Without a profile any run counts.
     """
     patterns = await running.evidence_patterns(desk)
     states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
     wanted = [state for state in states if desk.profile is None or _of(state, desk.profile)]
-    chosen = next((state for state in wanted if state["alive"]), None)
+    chosen = next((state for state in wanted if state["alive"]), None) or _on_port(states, desk.profile)
     run = None
     if chosen is None:
         run = await _foreign(desk, states)
@@ -288,6 +288,12 @@ async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
         adopted=False,
         operator=str(owner["user"]),
     )
+
+
+def _on_port(states: Sequence[running.State], profile: Profile | None) -> running.State | None:
+    """Return the living run, of whatever profile, that has the profile's port."""
+    port = profile.launch.port if profile else 0
+    return next((state for state in states if state["alive"] and (state.get("record") or {}).get("port") == port), None)
 
 
 def _of(state: running.State, profile: Profile) -> bool:

@@ -112,7 +112,7 @@ class _Watcher:
                     raise
                 raise LinkLostError(f"run {self._run.id}: its folder is gone") from error
             finally:
-                await stream.aclose()  # type: ignore[attr-defined]
+                await stream.aclose()
             await link_up(self._desk)
 
     async def _show(self) -> bool:

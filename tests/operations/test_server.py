@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -123,19 +124,37 @@ async def test_the_next_console_attaches(local_link: HostLink, profile: Profile)
 
 
 async def test_a_server_that_is_not_ours_is_only_looked_at(local_link: HostLink, profile: Profile) -> None:
-    owner = await desk_of(local_link, profile)
-    run = await server.start(owner)
-    await server.wait_ready(owner, run, deadline_s=60)
+    argv = [sys.executable, "-m", "sglang.launch_server", "--port", str(profile.launch.port)]
+    with subprocess.Popen(argv, cwd=FAKE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as stranger:
+        try:
+            desk = await desk_of(local_link, profile)
+            async with asyncio.timeout(30):
+                while (found := await server.attach(desk)) is None:
+                    await asyncio.sleep(0.05)
+            assert not found.adopted
+            assert found.process is not None and found.process.pid == stranger.pid
+            with pytest.raises(RefusedError, match="was not started by tokwatt") as caught:
+                await server.stop(desk)
+            assert "sglang.launch_server" in caught.value.detail
+            with pytest.raises(RefusedError, match=f"port {profile.launch.port} is taken by pid {stranger.pid}"):
+                await server.start(desk)
+            assert stranger.poll() is None
+        finally:
+            stranger.terminate()
+
+
+async def test_our_run_of_another_profile_is_found_on_the_port(local_link: HostLink, profile: Profile) -> None:
+    first = await server.start(await desk_of(local_link, profile))
+    await server.wait_ready(await desk_of(local_link, profile), first, deadline_s=60)
     desk = await desk_of(local_link, replace(profile, name="another"))
-    found = await server.attach(desk)
-    assert found is not None and not found.adopted and found.process == run.process
-    with pytest.raises(RefusedError, match="was not started by tokwatt") as caught:
-        await server.stop(desk)
-    assert "sglang.launch_server" in caught.value.detail
-    with pytest.raises(RefusedError, match=f"port {profile.launch.port} is taken by pid") as taken:
+    with pytest.raises(RefusedError, match=f"port {profile.launch.port} is taken by run {first.id} of fake") as caught:
         await server.start(desk)
-    assert "sglang.launch_server" in taken.value.title
-    await server.stop(owner, grace_s=1)
+    assert caught.value.hint == "serve restart stops it first"
+    found = await server.attach(desk)
+    assert found is not None and found.id == first.id and found.adopted
+    second = await server.restart(desk, grace_s=5)
+    assert (second.profile, second.id != first.id) == ("another", True)
+    await server.stop(desk, second, grace_s=0.2)
 
 
 async def test_a_death_during_start_is_told_by_its_cause(local_link: HostLink, profile: Profile) -> None:
