@@ -85,6 +85,8 @@ def run(argv: Sequence[str], cockpit: Cockpit) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except asyncio.CancelledError:  # SIGTERM: what ran on the host was told to stop on the way out
+        return 143
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
