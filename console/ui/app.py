@@ -128,17 +128,21 @@ class TokwattApp(App[int]):
         self.cockpit.patches.list.asked = True
         self.cockpit.patches.show(desk.store.snapshot, self.reasons.get("patches", ""))
 
+    async def ask_passphrase(self, file: str) -> str | None:
+        """Ask for the passphrase of a key file; nothing keeps it."""
+        from console.ui.modals.prompt import PromptModal
+
+        return await self.push_screen_wait(PromptModal(f"passphrase of {file} ", secret=True))
+
     def say(self, text: str) -> None:
         """Tell something in passing."""
         self.notify(clean(text), markup=False, timeout=4)
 
     def tell(self, error: ConsoleError) -> None:
         """Tell a passing fault."""
-        rest = "\n".join(clean(part) for part in (error.detail, error.hint) if part)
+        said = "\n".join(clean(part) for part in (error.title, error.detail, error.hint) if part)
         severity: SeverityLevel = "information" if isinstance(error, AlreadySoError) else "warning"
-        self.notify(
-            rest or clean(error.title), title=clean(error.title) if rest else "", severity=severity, markup=False
-        )
+        self.notify(said, severity=severity, markup=False)  # a toast's title would be read as markup
 
     def tell_lasting(self, error: ConsoleError) -> None:
         """Tell a fault that stays until it was read."""

@@ -27,7 +27,7 @@ async def connect(app: TokwattApp) -> None:
     app.connecting()
     while True:
         try:
-            desk = await open_desk(**app.options.desk(accept), say=app.say)
+            desk = await open_desk(**app.options.desk(accept), say=app.say, ask_passphrase=app.ask_passphrase)
         except HostKeyUnknownError as error:
             question = HostKeyModal(error.host, error.port, error.key_type, error.fingerprint)
             if not await app.push_screen_wait(question):

@@ -342,7 +342,7 @@ class Operations:
 
     def source_outline(self, document: Document) -> tuple[Symbol, ...]:
         return (
-            Symbol("ModelRunner", "class", 8, 32, "ModelRunner"),
+            Symbol("ModelRunner", "class", 8, 31, "ModelRunner"),
             Symbol("_should_run_flashinfer_autotune", "def", 11, 27, "ModelRunner._should_run_flashinfer_autotune", 1),
         )
 

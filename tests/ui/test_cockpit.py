@@ -268,7 +268,7 @@ async def test_source_goes_from_tree_to_file_to_def_and_back(cockpit: Bench) -> 
         assert source.code.count() == 17
         assert source.code.line_number == 20
         await pilot.press("escape")
-        await until(pilot, lambda: source.code.count() == 32)
+        await until(pilot, lambda: source.code.count() == 31)
         await pilot.press("escape")
         await until(pilot, lambda: source.views == ["tree"])
         await pilot.press("escape", "escape")
@@ -291,7 +291,7 @@ async def test_grep_streams_hits_and_enter_jumps(cockpit: Bench) -> None:
 
 async def test_a_bad_pattern_is_an_error_and_no_crash(cockpit: Bench) -> None:
     app, _, _ = cockpit()
-    async with app.run_test(size=WIDE) as pilot:
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
         await open_cockpit(pilot)
         await pilot.press("3", "slash")
         await until(pilot, lambda: isinstance(app.screen, PromptModal))

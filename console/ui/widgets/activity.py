@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
+
 from console.domain.activity import Activity, Outcome
 from console.domain.host import Link, LinkState
 from console.domain.text import clean
 from console.errors import ConsoleError
 from console.ui import clock
-from console.ui.drawing import Span, age
+from console.ui.drawing import Span, age, fit, width_of
 from console.ui.widgets.inks import Painting
 
 _SIGNS = {
@@ -61,16 +63,17 @@ class Receipt(Painting):
             spans.append((" refused", "warn"))
         if activity.outcome is Outcome.FAILED:
             spans.append((" failed", "bad"))
-        if activity.detail:
-            spans.append((f"  {activity.detail}", ""))
+        end: list[Span] = []
         if activity.ms is not None:
-            spans.append(
-                (f"  {activity.ms:,.0f} ms" if activity.ms < 10_000 else f"  {age(activity.ms / 1000)}", "dim")
-            )
+            end.append((f"  {activity.ms:,.0f} ms" if activity.ms < 10_000 else f"  {age(activity.ms / 1000)}", "dim"))
         elif activity.outcome is Outcome.RUNNING:
-            spans.append((f"  {age(clock.wall() - activity.started_at)}", "dim"))
+            end.append((f"  {age(clock.wall() - activity.started_at)}", "dim"))
         if activity.undo and activity.outcome is Outcome.DONE:
-            spans += [("  ·  ", "dim"), (activity.undo, "accent"), (" undoes", "dim")]
+            end += [("  ·  ", "dim"), (activity.undo, "accent"), (" undoes", "dim")]
+        room = width - width_of(spans) - width_of(end) - 3
+        if activity.detail and room > 8:
+            spans.append((f"  {fit(activity.detail, min(cell_len(activity.detail), room))}", ""))
+        spans += end
         return [spans]
 
 

@@ -11,13 +11,16 @@ from textual.geometry import Size
 from textual.reactive import var
 
 from console.domain.run import LogKind, LogRecord
-from console.domain.text import SafeText, clean, strip_sequences
+from console.domain.text import SafeText, clean
 from console.ui.drawing import Span, wrapped
 from console.ui.widgets.lines import Lines
 
 LINES_KEPT = 100_000
 CHUNK = 1000
 PAINTS_PER_S = 8
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+"""Colours of the log's own say nothing here; any other sequence is shown as signs."""
 
 Row = tuple[str, SafeText]
 """Severity or kind, and the text."""
@@ -50,7 +53,7 @@ class Ring:
 def rows_of(record: LogRecord) -> list[Row]:
     """Return the rows of a record, made safe."""
     kind = "failure" if record.kind is LogKind.FAILURE else record.severity or record.kind.value
-    return [(kind, clean(strip_sequences(line))) for line in record.raw.split("\n")]
+    return [(kind, clean(_COLOUR.sub("", line))) for line in record.raw.split("\n")]
 
 
 class LogView(Lines):

@@ -87,6 +87,8 @@ class Throughput(Painting, Framed, can_focus=True):
             run = snapshot.run
             up = run is not None and run.phase in (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY)
             why = self.reason or (sample.reason if sample else "") if up else ""
+            if up and run is not None and run.phase is RunPhase.STARTING:
+                why = "the server is starting"
             return [
                 [("", "")],
                 [(" tokens per second, queues and joules per token", "dim")],
