@@ -104,7 +104,9 @@ def _worded(error: RemoteError, name: str, verb: str) -> Exception:
         )
     if error.kind == "locked":
         owner = str(error.facts.get("owner") or "another console")
-        return RefusedError(f"{verb} {name}: {owner} is writing here", error.title, "wait for it, then look again")
+        age = error.facts.get("age_s")
+        since = f"for {age:.0f} s by now" if isinstance(age, (int, float)) else ""
+        return RefusedError(f"{verb} {name}: {owner} is writing to {path}", since, "wait for it, then look again")
     if error.kind == "syntax":
         return RefusedError(f"{verb} {name}: {path} would not compile", error.detail, "nothing was written")
     if error.kind == "outside":

@@ -301,13 +301,28 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to set the attribute")
+def test_an_immutable_file_is_told_before_anything(package: Path) -> None:
+    file = package / "a.py"
+    if subprocess.run(["chattr", "+i", str(file)], capture_output=True).returncode:
+        pytest.skip("no such attribute on this file system")
+    try:
+        with pytest.raises(Fault) as caught:
+            write(package, {"a.py": (b"a = 1\n", b"a = 2\n")})
+    finally:
+        subprocess.run(["chattr", "-i", str(file)], check=True)
+    assert (caught.value.kind, caught.value.facts["path"]) == ("immutable", str(file))
+    assert sorted(os.listdir(package.parent)) == ["pkg"]
+
+
 def test_a_really_full_disk_changes_nothing(small_disk: Path) -> None:
     package = small_disk / "pkg"
     package.mkdir()
     old, new = b"a = 1\n" * 3000, b"a = 2\n" * 6000
     (package / "a.py").write_bytes(old)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as caught:
         write(package, {"a.py": (old, new)})
+    assert str(caught.value.filename).startswith(str(small_disk))
     assert (package / "a.py").read_bytes() == old
     assert sorted(path.name for path in small_disk.rglob("*")) == ["a.py", "pkg"]
 

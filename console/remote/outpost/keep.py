@@ -39,6 +39,17 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Have an error of a call on a descriptor name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
+
+
 class Keep:
     """What we remember on a host about the writes to one package.
 
@@ -90,9 +101,9 @@ class Keep:
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, mark, 0)
             yield
+        finally:
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, 0)
-        finally:
             os.close(fd)
 
     def _locked_file(self) -> int:
@@ -148,8 +159,9 @@ class Keep:
             if size and os.pread(fd, 1, size - 1) != b"\n":
                 line = b"\n" + line
             try:
-                write_all(fd, line)
-                os.fsync(fd)
+                with naming(self.journal):
+                    write_all(fd, line)
+                    os.fsync(fd)
             except OSError:
                 os.ftruncate(fd, size)
                 raise
@@ -179,8 +191,9 @@ class Keep:
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             try:
-                write_all(fd, data)
-                os.fsync(fd)
+                with naming(self.originals):
+                    write_all(fd, data)
+                    os.fsync(fd)
             finally:
                 os.close(fd)
             os.replace(temp, path)

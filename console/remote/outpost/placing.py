@@ -12,7 +12,7 @@ import time
 from typing import List, Optional, Set, Tuple
 
 from .calls import Fault
-from .keep import write_all
+from .keep import naming, write_all
 
 GET_FLAGS = 0x80086601
 """`FS_IOC_GETFLAGS` on 64-bit Linux."""
@@ -38,13 +38,13 @@ def refuse_unwritable(path: str) -> None:
             continue
         if os.statvfs(name).f_flag & os.ST_RDONLY:
             raise Fault("erofs", "read-only file system", path=name)
-        if not os.access(name, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            what = "folder" if os.path.isdir(name) else "file"
-            raise Fault("eacces", "no right to write this %s" % what, path=name)
         flags = _flags(name)
         if flags & (IMMUTABLE | APPEND_ONLY):
             word = "immutable (chattr +i)" if flags & IMMUTABLE else "append-only (chattr +a)"
-            raise Fault("immutable", "%s is set" % word, path=name)
+            raise Fault("immutable", "is %s" % word, path=name)
+        if not os.access(name, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            what = "folder" if os.path.isdir(name) else "file"
+            raise Fault("eacces", "no right to write this %s" % what, path=name)
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         raise Fault("notfile", "not a regular file", path=path)
 
@@ -61,11 +61,12 @@ def place(path: str, temp: str, data: bytes, mode: Optional[int] = None) -> None
         like = None
     fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        write_all(fd, data)
-        _dress(fd, path, like, mode)
-        moment = fresh_mtime_ns(path, like, len(data))
-        os.utime(fd, ns=(moment, moment))
-        os.fsync(fd)
+        with naming(path):
+            write_all(fd, data)
+            _dress(fd, path, like, mode)
+            moment = fresh_mtime_ns(path, like, len(data))
+            os.utime(fd, ns=(moment, moment))
+            os.fsync(fd)
     finally:
         os.close(fd)
 
