@@ -71,8 +71,10 @@ class _Watcher:
         try:
             while not await self._show():
                 waiting = asyncio.create_task(self._changed.wait())
-                await asyncio.wait([waiting, *tasks], timeout=SETTLE_S, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+                try:
+                    await asyncio.wait([waiting, *tasks], timeout=SETTLE_S, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    waiting.cancel()
                 self._changed.clear()
                 for task in tasks:
                     if task.done():
