@@ -1,0 +1,72 @@
+"""What a running server has of a patch: from hashes, flags and evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.domain.patch import DiskState, Patch, ProcessState, Requires
+from console.domain.run import FileHash, Run, RunPhase
+from console.patching.process import FileNow, arguments, judge, unreached
+
+NEEDS = Requires({"moe-runner-backend": "flashinfer_cutlass"}, ("disable-flashinfer-autotune",))
+
+
+@pytest.mark.parametrize(
+    ("argv", "lacking"),
+    [
+        ("--moe-runner-backend flashinfer_cutlass", ""),
+        ("--moe-runner-backend=flashinfer_cutlass", ""),
+        ("--moe_runner_backend flashinfer_cutlass", ""),
+        ("--moe-runner flashinfer_cutlass", ""),
+        ("--moe-runner-backend auto", "needs --moe-runner-backend flashinfer_cutlass"),
+        ("--tp 8", "needs --moe-runner-backend flashinfer_cutlass"),
+        (
+            "--moe-runner-backend flashinfer_cutlass --disable-flashinfer-autotune",
+            "must be without --disable-flashinfer-autotune",
+        ),
+    ],
+)
+def test_reached_or_not_by_flags_as_people_write_them(argv: str, lacking: str) -> None:
+    assert unreached(NEEDS, arguments(["python3", "-m", "sglang.launch_server", *argv.split()])) == lacking
+
+
+def test_flags_alone_with_values_and_with_many() -> None:
+    said = arguments("x --a --b 1 --c 1 2 3 --d=e=f".split())
+    assert said == {"a": True, "b": "1", "c": ("1", "2", "3"), "d": "e=f"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "fits"), [(True, True, True), (True, None, False), (8, "8", True), (False, None, True)]
+)
+def test_values_of_any_type(wanted: object, given: object, fits: bool) -> None:
+    args = {"other": 1} if given is None else {"flag": given}
+    assert (unreached(Requires({"flag": wanted}), args) == "") is fits
+
+
+def run(phase: RunPhase = RunPhase.READY, sha: str = "1", patches: tuple[str, ...] = ()) -> Run:
+    return Run(
+        "r", "p", "sglang", "/", "/l", 1, 100.0, phase=phase, hashes=(FileHash("/pkg/a.py", sha),), patches_on=patches
+    )
+
+
+@pytest.mark.parametrize("phase", [RunPhase.EXITED, RunPhase.FAILED, RunPhase.LOST])
+def test_a_run_that_ended_has_nothing(phase: RunPhase) -> None:
+    state, _ = judge(Patch("p"), DiskState.ON, [FileNow("/pkg/a.py", "/pkg/a.py", "1")], run(phase), {})
+    assert state is ProcessState.NO_SERVER
+
+
+def test_a_file_that_was_not_recorded_is_judged_by_its_time() -> None:
+    old, new = FileNow("/pkg/b.py", "/pkg/b.py", "1", 50.0), FileNow("/pkg/b.py", "/pkg/b.py", "1", 150.0)
+    assert judge(Patch("p"), DiskState.ON, [old], run(), {})[0] is ProcessState.LOADED
+    assert judge(Patch("p"), DiskState.ON, [new], run(), {})[0] is ProcessState.UNKNOWN
+
+
+def test_a_link_to_the_recorded_file_is_the_file() -> None:
+    file = FileNow("/venv/pkg/a.py", "/pkg/a.py", "1")
+    assert judge(Patch("p"), DiskState.ON, [file], run(), {})[0] is ProcessState.LOADED
+    assert judge(Patch("p"), DiskState.OFF, [file], run(sha="2", patches=("p",)), {})[0] is ProcessState.NEEDS_RESTART
+
+
+def test_without_a_server_the_profile_still_tells_what_is_never_reached() -> None:
+    state, why = judge(Patch("p", requires=NEEDS), DiskState.ON, [], None, {"tp-size": 8})
+    assert state is ProcessState.NO_SERVER and "never reaches it" in why
