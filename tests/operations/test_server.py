@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import signal
 import socket
@@ -155,6 +156,33 @@ async def test_our_run_of_another_profile_is_found_on_the_port(local_link: HostL
     second = await server.restart(desk, grace_s=5)
     assert (second.profile, second.id != first.id) == ("another", True)
     await server.stop(desk, second, grace_s=0.2)
+
+
+async def test_a_run_remembers_bytes_and_proof(
+    local_link: HostLink, profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hashes and patches at launch, and the log line that proves a patch."""
+    target = FAKE / "sglang" / "launch_server.py"
+    edit = "[[edit]]\nfile = 'launch_server.py'\nfind = '{}'\nreplace = '{}'\n[evidence]\nlog = '{}'\n"
+    files = []
+    for name, find, replaced, proof in (
+        ("is-on", "no such text", "def drain(", "Running FlashInfer autotune"),
+        ("is-off", "def say(", "def tell(", "never printed"),
+    ):
+        files.append(tmp_path / f"{name}.toml")
+        files[-1].write_text(f"name = '{name}'\n{edit.format(find, replaced, proof)}")
+    monkeypatch.setattr("console.config.paths.all_patches", lambda: tuple(files))
+    desk = await desk_of(local_link, profile)
+    run = await server.start(desk)
+    assert run.patches_on == ("is-on",)
+    assert [(entry.path, entry.sha256) for entry in run.hashes] == [
+        (str(target), hashlib.sha256(target.read_bytes()).hexdigest())
+    ]
+    ready = await server.wait_ready(desk, run, deadline_s=60)
+    assert ready.evidence == ("Running FlashInfer autotune",)
+    again = await server.status(await desk_of(local_link, profile))
+    assert again is not None and (again.hashes, again.evidence) == (run.hashes, ready.evidence)
+    await server.stop(desk, grace_s=5)
 
 
 async def test_a_death_during_start_is_told_by_its_cause(local_link: HostLink, profile: Profile) -> None:
