@@ -143,7 +143,7 @@ class PatchesPane(Vertical, Framed):
         app = owner(self)
         desk = app.need_desk()
         asked = questions(status, app.snapshot)
-        verb = "revert" if status.disk in (DiskState.ON, DiskState.DRIFTED) else "apply"
+        verb = "revert" if status.disk is DiskState.ON else "apply"
         if asked and not await app.push_screen_wait(ConfirmModal(f"{verb} {status.name}?", asked, f"{verb} anyway")):
             return
         forced = status.disk is DiskState.DRIFTED
