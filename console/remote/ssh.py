@@ -340,7 +340,7 @@ def _options(
 
     def trusted(_host: str, _addr: str, _port: int | None) -> tuple[list[asyncssh.SSHKey], ...]:
         # Plain keys are judged by the gate; asyncssh checks certificates against these.
-        revoked = [_imported(key) for key in keys if key.marker == "revoked"]
+        revoked = [_imported(key) for key in keys if key.marker == "revoked" and authorities]
         return [], [_imported(key) for key in authorities], revoked, [], [], [], []
 
     command = settings.one("proxycommand", "none")
