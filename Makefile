@@ -36,7 +36,7 @@ contracts: $(STAMP)
 	$(BIN)/lint-imports
 
 bench: $(STAMP) ## measured budgets, outside the gate
-	$(BIN)/python -m pytest -p no:timeout tests/benchmarks --ignore-glob= -s
+	$(BIN)/python -m pytest -o addopts= -o timeout=900 -o python_files='test_*.py first_frame.py' -s tests/benchmarks
 
 screenshots: $(STAMP) ## pictures of the demo host
 	$(BIN)/python -m console.ui.screenshots

@@ -50,7 +50,7 @@ def test_sent_programs_are_old_python_and_import_nothing_of_ours(folder: str) ->
 
 
 def test_nothing_names_a_machine_path() -> None:
-    words = ["/work" + "/main", "/work" + "/shared", ".." + "/shared", ".library"]
+    words = ["/work" + "/main", "/work" + "/shared", ".." + "/shared", "." + "library"]
     listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT)
     for name in filter(None, listed.stdout.split("\0")):
         path = ROOT / name

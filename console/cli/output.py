@@ -32,7 +32,7 @@ class Output:
     def raw(self, data: bytes) -> None:
         """Write bytes as they are when stdout is a file or pipe, made safe on a terminal."""
         if self.stdout.isatty():
-            for part in data.split(b"\n"):
+            for part in data.removesuffix(b"\n").split(b"\n"):
                 self.line(part.decode("utf-8", "replace"))
             return
         self.stdout.flush()
@@ -41,13 +41,11 @@ class Output:
 
     def document(self, **fields: Any) -> None:
         """Print the one JSON document of a verb."""
-        self.stdout.write(json.dumps({"schema": SCHEMA, **fields}, ensure_ascii=False, default=_plain, allow_nan=False))
-        self.stdout.write("\n")
+        self.stdout.write(_encoded(fields))
 
     def record(self, fields: Mapping[str, Any]) -> None:
         """Print one object of a stream, and let it go at once."""
-        self.stdout.write(json.dumps({"schema": SCHEMA, **fields}, ensure_ascii=False, default=_plain, allow_nan=False))
-        self.stdout.write("\n")
+        self.stdout.write(_encoded(fields))
         self.stdout.flush()
 
     def say(self, text: str) -> None:
@@ -55,6 +53,14 @@ class Output:
         if not self.quiet:
             self.stderr.write(clean(text, 1 << 16) + "\n")
             self.stderr.flush()
+
+
+def _encoded(fields: Mapping[str, Any]) -> str:
+    """Return one line of JSON; a file name that is not UTF-8 keeps its bytes as escaped surrogates."""
+    text = json.dumps({"schema": SCHEMA, **fields}, ensure_ascii=False, default=_plain, allow_nan=False)
+    if not text.isascii() and any(0xD800 <= ord(sign) < 0xE000 for sign in text):
+        text = json.dumps({"schema": SCHEMA, **fields}, default=_plain, allow_nan=False)
+    return text + "\n"
 
 
 def _plain(value: object) -> object:
