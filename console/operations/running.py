@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -21,6 +22,9 @@ HEAD_BYTES = 4 * 1024 * 1024
 
 TAIL_BYTES = 256 * 1024
 """Read from its end when it is longer than that: the failure."""
+
+SLICE = 16 * 1024
+"""Bytes parsed at a time: a few milliseconds."""
 
 LAST_LINES = 5
 ANSWER_S = 3.0
@@ -51,6 +55,12 @@ class Reading:
         """Take the next bytes."""
         self.offset += len(data)
         self.take(self.parser.feed(data))
+
+    async def absorb(self, data: bytes) -> None:
+        """Take many bytes, and let the screen be drawn in between."""
+        for start in range(0, len(data), SLICE):
+            self.feed(data[start : start + SLICE])
+            await asyncio.sleep(0)
 
     def take(self, records: Sequence[LogRecord]) -> None:
         """Take the next records."""
@@ -94,6 +104,8 @@ def run_of(state: State) -> Run:
 def _bare_phase(state: State) -> RunPhase:
     if state.get("alive"):
         return RunPhase.STOPPING if state.get("stop") else RunPhase.STARTING
+    if state.get("processes") and state.get("stop"):
+        return RunPhase.STOPPING  # its launcher has ended, it has not
     if state.get("exit") is None:
         return RunPhase.LOST
     asked = state["exit"] == 0 or state.get("stop")
@@ -117,14 +129,14 @@ async def read_through(desk: Desk, run: Run, patterns: Sequence[str] = ()) -> Re
             return reading
         raise
     reading.inode = int(head.result["inode"])
-    reading.feed(head.body)
+    await reading.absorb(head.body)
     if int(head.result["size"]) > HEAD_BYTES + TAIL_BYTES:
         tail = await desk.link.call("read_log", {"path": run.log, "offset": -TAIL_BYTES, "length": TAIL_BYTES})
         start = tail.body.find(b"\n") + 1
         adapter = engine(run.engine)
         reading.offset = int(tail.result["offset"]) + start
         reading.parser = LogParser(adapter.grammar(), offset=reading.offset, utc_offset_s=run.utc_offset_s)
-        reading.feed(tail.body[start:])
+        await reading.absorb(tail.body[start:])
     return reading
 
 
@@ -151,7 +163,7 @@ def run_with(run: Run, state: State, reading: Reading, *, answers: bool | None =
         phase=phase,
         ready_at=ready_at if phase not in (RunPhase.FAILED, RunPhase.STARTING) or watch.ready else None,
         ladder=_since_launch(watch, fresh),
-        failure=_held_by_others(failure, state),
+        failure=_with_orphans(_held_by_others(failure, state), state),
         evidence=tuple(text for text in reading.patterns if text in reading.evidence),
         resolved=reading.resolved or run.resolved,
     )
@@ -192,6 +204,20 @@ def _held_by_others(failure: Failure | None, state: State) -> Failure | None:
         for entry in holders[:4]
     )
     return replace(failure, hint=f"GPU memory was held at launch by {who}; stop it first")
+
+
+def _with_orphans(failure: Failure | None, state: State) -> Failure | None:
+    """Name what is left of a run whose launcher is gone."""
+    left = state.get("processes") or []
+    if failure is None or state.get("alive") or not left:
+        return failure
+    return replace(failure, hint=f"{orphans(left)}; serve stop ends them")
+
+
+def orphans(processes: Sequence[Mapping[str, Any]]) -> str:
+    """Return what is left of a run as a clause."""
+    who = ", ".join(f"{entry['pid']} ({str(entry['title'])[:40]})" for entry in processes[:4])
+    return f"{len(processes)} of its processes live on: {who}"
 
 
 def _epoch(clock: str, run: Run) -> float | None:

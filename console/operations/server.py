@@ -37,7 +37,8 @@ async def start(desk: Desk, *, accept_running: bool = False) -> Run:
     """
     profile = desk.must_profile()
     desk.must_write("serve start")
-    living = await _living(desk, profile)
+    states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
+    living = await _living(desk, profile, states)
     if living is not None and accept_running:
         desk.store.update(run=living)
         return living
@@ -45,6 +46,7 @@ async def start(desk: Desk, *, accept_running: bool = False) -> Run:
         raise AlreadySoError(f"run {living.id} of {profile.name} is {living.phase.value} on port {living.port}")
     async with _activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
         found = await launching.preflight(desk, profile)
+        _must_be_clean(states)
         launching.must_have_port(desk, profile, found, await all_runs(desk) if found.listeners else ())
         run = await _launched(desk, profile, found)
         done(f"run {run.id}, pid {run.process.pid if run.process else '?'}")
@@ -237,8 +239,18 @@ async def _launched(desk: Desk, profile: Profile, found: launching.Preflight) ->
     return run
 
 
-async def _living(desk: Desk, profile: Profile) -> Run | None:
-    states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
+def _must_be_clean(states: Sequence[running.State]) -> None:
+    """Raise `RefusedError` when something of an ended run lives on: it holds GPU memory and ports."""
+    for state in states:
+        if not state["alive"] and state["processes"]:
+            run = running.run_of(state)
+            raise RefusedError(
+                f"run {run.id} is not gone: {running.orphans(state['processes'])}",
+                hint=f"tokwatt serve stop {run.id} ends them",
+            )
+
+
+async def _living(desk: Desk, profile: Profile, states: Sequence[running.State]) -> Run | None:
     alive = next((state for state in states if state["alive"] and _of(state, profile)), None)
     return None if alive is None else await _told(desk, alive, await running.evidence_patterns(desk))
 

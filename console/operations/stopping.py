@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -104,8 +105,18 @@ async def _wait_gone(
             return state, members
         if now - told >= 5:
             told = now
-            say(f"{len(members)} processes left after {now - began:.0f} s")
+            say(f"{len(members)} processes left after {now - began:.0f} s{await _waits_for(desk, run)}")
         await asyncio.sleep(POLL_S)
+
+
+async def _waits_for(desk: Desk, run: Run) -> str:
+    """Return what the log says that draining waits for."""
+    try:
+        said = await desk.link.call("read_log", {"path": run.log, "offset": -4096, "length": 4096})
+    except RemoteError:
+        return ""
+    found = re.findall(rb"Remaining number of requests (\d+)", said.body)
+    return f", draining waits for {int(found[-1])} requests" if found else ""
 
 
 async def _prove(desk: Desk, run: Run, state: State, say: Say) -> None:

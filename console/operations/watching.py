@@ -35,6 +35,10 @@ async def watch_run(desk: Desk) -> None:
                 await _another(desk, run)
         except (LinkLostError, DeadlineError):
             await asyncio.sleep(0.3)
+        except RemoteError as error:
+            if error.kind != "degraded":
+                raise
+            await asyncio.sleep(LOOK_AGAIN_S)  # no Python on the host: runs cannot be asked for
 
 
 async def _another(desk: Desk, run: Run | None) -> None:
@@ -93,7 +97,7 @@ class _Watcher:
                     fresh = running.reading_of(self._run, reading.patterns, part.offset)
                     reading.parser = fresh.parser
                     reading.offset = part.offset
-                reading.feed(part.data)
+                await reading.absorb(part.data)
                 self._fed_at = time.monotonic()
                 self._changed.set()
 

@@ -224,7 +224,8 @@ async def test_one_that_ignores_sigterm_is_killed_with_all_it_started(local_link
     desk = await desk_of(local_link, with_args(profile, mode="stubborn"), said)
     run = await server.start(desk)
     await server.wait_ready(desk, run, deadline_s=60)
-    stopped = await server.stop(desk, grace_s=0.5)
+    stopped = await server.stop(desk, grace_s=5.5)
+    assert any(text.endswith("draining waits for 2 requests") for text in said)
     assert stopped.exit_status == 137
     assert any(text.startswith("SIGKILL to session") and "3 processes" in text for text in said)
 
@@ -253,6 +254,9 @@ async def test_orphans_of_a_dead_launcher_are_stopped(local_link: HostLink, prof
         while (found := await server.status(desk)) is None or found.phase is not RunPhase.FAILED:
             await asyncio.sleep(0.05)
     assert found.failure is not None and "signal 9" in found.failure.cause
+    assert "2 of its processes live on" in found.failure.hint
+    with pytest.raises(RefusedError, match=f"run {run.id} is not gone: 2 of its processes live on"):
+        await server.start(desk)
     await server.stop(desk, grace_s=0.5)
     state = (await local_link.call("run_state", {"folder": run.folder})).result
     assert state["processes"] == []

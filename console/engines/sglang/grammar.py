@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -175,12 +176,17 @@ def _pairs(text: str) -> dict[str, object]:
 
 def named(key: str, value: str) -> tuple[str, object]:
     """Return the name, with its unit, and the value of one pair of a batch line."""
-    name = NAMES.get(key) or re.sub(r"[^a-z0-9]+", "_", key.lower()).strip("_")
+    name = _name(key)
     if value.endswith("%"):
         return f"{name}_pct", _number(value[:-1])
     if value in ("True", "False"):
         return name, value == "True"
     return name, _number(value)
+
+
+@functools.lru_cache(maxsize=1024)
+def _name(key: str) -> str:
+    return NAMES.get(key) or re.sub(r"[^a-z0-9]+", "_", key.lower()).strip("_")
 
 
 def _number(text: str) -> object:

@@ -108,7 +108,9 @@ say("The server is fired up and ready to roll!")
 def drain(number: int, frame: object) -> None:
     """Take SIGTERM."""
     say("SIGTERM received. signum=None frame=None. Draining requests and shutting down...")
-    if args.mode != "stubborn":
+    if args.mode == "stubborn":
+        say("Gracefully exiting... Remaining number of requests 2. Remaining requests remaining_rids=['a', 'b'].")
+    else:
         say("Gracefully exiting... Remaining number of requests 0. Remaining requests remaining_rids=[].")
         end(signal.SIGKILL)
 
