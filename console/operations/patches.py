@@ -31,6 +31,7 @@ from console.operations.patch_scene import Scene, preview, read_scene, status_of
 from console.operations.patch_writing import write
 from console.patching import overlaps
 from console.patching.plan import PatchPlan, sha256
+from console.patching.process import GONE
 from console.patching.undoing import take_back
 from console.state.store import Mark
 
@@ -182,6 +183,9 @@ async def _switch(
             *item.notes,
             *(f"{file}: uncommitted changes that are not ours stay" for file in scene.foreign(item.files)),
         ]
+        run = desk.store.snapshot.run
+        if run is not None and run.phase not in GONE:
+            notes.append(f"run {run.id} keeps the old code until it is restarted")
         receipt = await write(desk, scene, patch.name, verb, changes, began, trips, notes=notes)
         _refresh(desk, scene.after(changes, patch.name, on))
         report.append(receipt)

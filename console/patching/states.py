@@ -26,6 +26,8 @@ def combined(pieces: Sequence[tuple[str, Piece]], fit: Fit, ours: bool) -> tuple
     if fit.upstream:
         still = "; its original text is still there: look at it" if state is DiskState.OFF else ""
         return DiskState.ALREADY_UPSTREAM, fit.upstream + still
+    if state is DiskState.CONFLICT and ours and not fit.outside:
+        return DiskState.DRIFTED, f"ours, and changed since: {reason}{doubt}"
     if fit.outside:
         if state is DiskState.ON:
             return DiskState.ALREADY_UPSTREAM, f"{fit.outside}; its result is there, {reason}"

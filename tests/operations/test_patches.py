@@ -145,8 +145,11 @@ async def test_an_edit_inside_ours_refuses_the_revert(desk: Desk, own: Path, pac
     await patches.apply(desk, "A")
     theirs = (package / PATH).read_bytes().replace(b"batch > 128", b"batch > 256")
     (package / PATH).write_bytes(theirs)
-    with pytest.raises(RefusedError):
-        await patches.revert(desk, "A")
+    status = (await patches.statuses(desk, ["A"]))[0]
+    assert status.disk is DiskState.DRIFTED and "batch > 256" in status.reason
+    for act in (patches.revert, patches.apply):
+        with pytest.raises(RefusedError):
+            await act(desk, "A", force=True)
     assert (package / PATH).read_bytes() == theirs
 
 

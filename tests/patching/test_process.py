@@ -31,7 +31,7 @@ def test_reached_or_not_by_flags_as_people_write_them(argv: str, lacking: str) -
 
 
 def test_flags_alone_with_values_and_with_many() -> None:
-    said = arguments("x --a --b 1 --c 1 2 3 --d=e=f".split())
+    said = arguments(["x", "--a", "--b", "1", "--c", "1", "2", "3", "--d=e=f"])
     assert said == {"a": True, "b": "1", "c": ("1", "2", "3"), "d": "e=f"}
 
 

@@ -60,7 +60,8 @@ def test_revert_after_apply_is_identity_and_planning_twice_is_empty(
     assert again.changes(on=True) == ()
     assert take_back(data, after["m.py"], after["m.py"]) == data
     beyond_doubt = planned(patch, after)
-    if beyond_doubt.state is DiskState.ON:  # without a journal too
+    told_by_file = b"\r" not in data or b"\r" in after["m.py"]  # else only the journal knows the line ends
+    if beyond_doubt.state is DiskState.ON and told_by_file:  # without a journal too
         assert switched(after, beyond_doubt, on=False) == files
 
 
