@@ -15,6 +15,12 @@ from console.remote.target import Target
 from tests.ssh_servers import SSHD, SshServer, server_of
 
 
+@pytest.fixture(autouse=True)
+def own_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the journal of whoever runs the tests out of them."""
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path / "tokwatt-data"))
+
+
 def require_sshd() -> None:
     """Skip without an OpenSSH server; under CI that is a failure."""
     if not SSHD.exists():

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 from console.domain.diff import counts
 from console.domain.patch import FileChange, WriteReceipt
-from console.errors import AlreadySoError, DriftError, LinkLostError, RefusedError, RemoteError
+from console.errors import AlreadySoError, DeadlineError, DriftError, LinkLostError, RefusedError, RemoteError
 from console.operations.desk import Desk
+from console.operations.keeping import keep_write
 from console.operations.patch_scene import Scene
+
+_OPEN = "whether it was written is not known yet"
 
 _HINTS = {
     "eacces": "log in as its owner, or have the rights changed",
@@ -42,7 +45,7 @@ async def write(
         verb: `apply`, `revert` or `edit`, for the journal.
         changes: New contents.
         began: `time.monotonic()` when the operation began, for the receipt.
-        trips: The link's round trips then.
+        trips: Round trips that reading took; others use the link at the same time.
         notes: What else the receipt shall say.
         undoes: Journal entry that this takes back.
     """
@@ -72,7 +75,10 @@ async def write(
         reply = await desk.link.call("transaction", args, body, deadline_s=180)
     except LinkLostError as error:
         hint = "the host writes all files or none; look at the patch's state once the link is back"
-        raise LinkLostError(f"{verb} {name}: {error.title}", "whether it was written is not known yet", hint) from error
+        raise LinkLostError(f"{verb} {name}: {error.title}", _OPEN, hint) from error
+    except DeadlineError as error:
+        hint = "look at the patch's state before anything else"
+        raise DeadlineError(f"{verb} {name}: {error.title}", _OPEN, hint, kind=error.kind) from error
     except RemoteError as error:
         raise _worded(error, name, verb) from error
     said = reply.result
@@ -84,15 +90,17 @@ async def write(
     for change in changes:
         added, removed = counts(change.before, change.after)
         rows.append((change.shown, change.before_sha256, change.after_sha256, added, removed))
-    return WriteReceipt(
+    receipt = WriteReceipt(
         name=name,
         verb=verb,
         files=tuple(rows),
         compiled_by=str(said["compiled_by"]),
-        round_trips=desk.link.round_trips - trips,
+        round_trips=trips + 1,
         ms=(time.monotonic() - began) * 1000,
         notes=tuple(told),
     )
+    await keep_write(desk, receipt)
+    return receipt
 
 
 def _worded(error: RemoteError, name: str, verb: str) -> Exception:
@@ -113,4 +121,5 @@ def _worded(error: RemoteError, name: str, verb: str) -> Exception:
         return RefusedError(f"{verb} {name}: {error.title}", hint="nothing was written")
     title = f"{verb} {name}: {error.title}"
     hint = _HINTS.get(error.kind, "")
-    return RemoteError(title, error.detail or "nothing was changed", hint, kind=error.kind, facts=error.facts)
+    untouched = "nothing was changed" if error.kind.startswith("e") or error.kind in _HINTS else ""
+    return RemoteError(title, error.detail or untouched, hint, kind=error.kind, facts=error.facts)
