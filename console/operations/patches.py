@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from console.config import paths
@@ -38,7 +39,14 @@ from console.state.store import Mark
 
 def known_patches(desk: Desk | None) -> tuple[Patch, ...]:
     """Return every patch that a name can reach; one whose file is wrong says so in `fault`."""
-    return tuple(load_or_fault(path) for path in paths.all_patches())
+    found: dict[str, Patch] = {}
+    for path in paths.all_patches():
+        patch = load_or_fault(path)
+        if patch.name in found:
+            fault = f"{path}:1: the name {patch.name} is taken by {found[patch.name].path}"
+            patch = replace(patch, name=path.stem, fault=fault)
+        found[patch.name] = patch
+    return tuple(found.values())
 
 
 def load_patch(desk: Desk | None, name_or_file: str) -> Patch:
@@ -140,7 +148,7 @@ async def undo(desk: Desk) -> WriteReceipt:
     """
     desk.must_write("undo")
     async with _activity(desk, "undo", "undo the last change", "z") as report:
-        began, trips = time.monotonic(), desk.link.round_trips
+        began, trips = time.monotonic(), 1 + (desk.package is None)
         first = await read_scene(desk, known_patches(desk), ("*last",))
         last = first.told.get("last")
         if not last:
@@ -165,7 +173,7 @@ async def _switch(
     async with _activity(desk, verb, f"{verb} {patch.name}", "z") as report:
         if patch.fault and on:
             raise FormatError(patch.fault)
-        began, trips = time.monotonic(), desk.link.round_trips
+        began, trips = time.monotonic(), 1 + (desk.package is None)
         scene = await read_scene(desk, _with_known(desk, [patch]), () if on else (patch.name,))
         item = scene.plan_of(patch.name)
         if seen is not None:

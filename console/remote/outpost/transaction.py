@@ -168,7 +168,8 @@ def _write(keep: Keep, targets: List[Target], entry: Dict[str, Any]) -> None:
             step("swap")
             swapped.append(target)
             recovery.swap(target.path, target.temp, target.before, target.after)
-        for folder in {os.path.dirname(target.path) for target in targets}:
+        made = {os.path.dirname(keep.absolute(folder)) for folder in entry["made"]}
+        for folder in made | {os.path.dirname(target.path) for target in targets}:
             step("sync")
             sync_folder(folder)
         for target in targets:
