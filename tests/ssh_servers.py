@@ -67,6 +67,7 @@ class InProcessServer:
         self._shell = shell
         self._env = {**os.environ, **(env or {})}
         self._connections: set[asyncssh.SSHServerConnection] = set()
+        self._serving: list[asyncio.Task[None]] = []
         self._children: set[asyncio.subprocess.Process] = set()
         self.commands: list[str] = []
         self.target = Target("")
@@ -106,10 +107,12 @@ class InProcessServer:
         await self.drop()
         self._listener.close()
         await self._listener.wait_closed()
-        for child in list(self._children):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            await child.wait()
+        while serving := [task for task in self._serving if not task.done()]:
+            for child in self._children:
+                if child.returncode is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(child.pid, signal.SIGKILL)
+            await asyncio.wait(serving, timeout=0.05)
 
     async def drop(self) -> None:
         for conn in list(self._connections):
@@ -117,6 +120,9 @@ class InProcessServer:
             await conn.wait_closed()
 
     async def _serve(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.append(task)
         self.commands.append(process.command or "")
         child = await asyncio.create_subprocess_exec(
             self._shell,

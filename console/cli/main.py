@@ -19,7 +19,7 @@ from console.errors import ConsoleError, UsageError
 if TYPE_CHECKING:
     from console.operations.desk import Desk
 
-VERB_MODULES: tuple[str, ...] = ("source", "patch", "gpus", "bench", "runs", "serve", "logs", "profile", "demo")
+VERB_MODULES: tuple[str, ...] = ("source", "patch", "gpus", "bench", "runs", "serve", "logs", "profile", "doctor", "demo")
 """Modules of `cli/verbs`, in the order of the help."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from console.domain.host import Host
@@ -47,10 +48,33 @@ class Socket(Protocol):
         """Whether the other side closed it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How a login went, for `doctor`."""
+
+    address: str
+    port: int
+    user: str
+    key_type: str
+    fingerprint: str
+    """Of the host's key."""
+    via: tuple[str, ...]
+    """Jump hosts."""
+    offered: tuple[str, ...]
+    """Keys of ours that were offered."""
+    cipher: str
+    ms: float
+    """From the first byte to the end of the login, at the last hop."""
+
+
 class Transport(Protocol):
     """The way to a host: SSH, or none at all for this machine."""
 
     host: Host
+
+    @property
+    def login(self) -> Login | None:
+        """How the last login went; `None` where there is none."""
 
     async def dial(self) -> None:
         """Connect and log in; raises `ConnectError` and its kinds."""

@@ -24,7 +24,7 @@ from console.errors import (
     UsageError,
 )
 from console.remote import sending
-from console.remote.channel import Channel, Socket, Transport
+from console.remote.channel import Channel, Login, Socket, Transport
 from console.remote.client import OutpostClient, Reply
 from console.remote.framed import framed
 from console.remote.marked import MarkedChannel, NotBegunError
@@ -304,6 +304,11 @@ class HostLink:
         """Open a TCP stream from the host to a port of its own."""
         self._up()
         return await self._transport.socket(address, port)
+
+    @property
+    def login(self) -> Login | None:
+        """How the last login went; `None` on this machine."""
+        return self._transport.login
 
     def ignored_settings(self) -> tuple[str, ...]:
         """Return what of `~/.ssh/config` is not honoured, a sentence each."""

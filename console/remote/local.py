@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from console.domain.host import Host
 from console.errors import RemoteError
+from console.remote.channel import Login
 
 COMPLAINT_LIMIT = 16 * 1024
 
@@ -98,6 +99,7 @@ class LocalTransport:
 
     def __init__(self) -> None:
         self.host = Host("local")
+        self.login: Login | None = None
         self._closed = asyncio.Event()
 
     async def dial(self) -> None:

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from console.domain.host import Host
 from console.errors import ConnectError, ConsoleError, LinkLostError, LoginRefusedError, RemoteError
 from console.remote import hostkeys
+from console.remote.channel import Login
 from console.remote.identities import AskPassphrase, Identities, agent_socket, usual_key_files
 from console.remote.quoting import command_line
 from console.remote.settings import SYSTEM_CONFIG, Settings, resolve
@@ -38,21 +38,6 @@ CIPHERS = (
 KEY_ALGORITHMS = (
     "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512", "rsa-sha2-256",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """How a login went, for `doctor`."""
-
-    address: str
-    port: int
-    user: str
-    key_type: str
-    fingerprint: str
-    via: tuple[str, ...]
-    offered: tuple[str, ...]
-    cipher: str
-    ms: float
 
 
 class SshTransport:
