@@ -69,6 +69,11 @@ class LogParser:
         return self._offset
 
     @property
+    def fed(self) -> int:
+        """Offset behind the last byte that was fed."""
+        return self._offset + len(self._rest)
+
+    @property
     def pending(self) -> str:
         """The line that has not ended yet: a progress bar that will be drawn over."""
         return self._rest.decode("utf-8", "replace")

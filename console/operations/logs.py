@@ -121,6 +121,40 @@ async def follow(
                 yield tuple(found)
 
 
+async def to_end(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[LogRecord, None]:
+    """Yield a run's records as they come until the run has ended and its log is read."""
+    adapter = _adapter(run.engine)
+    parser: LogParser | None = None
+    ended = asyncio.create_task(_final_size(desk, run), name="run end")
+    source = parts(desk, run.log, offset=None if lines else 0, lines=lines or None)
+    try:
+        async with contextlib.aclosing(_settled(source)) as settled:
+            async for part in settled:
+                if part is not None and (parser is None or part.event in ("truncated", "rotated")):
+                    parser = LogParser(adapter.grammar(), offset=part.offset, utc_offset_s=run.utc_offset_s)
+                if parser is not None:
+                    for record in parser.feed(part.data) if part else parser.settle():
+                        yield record
+                    if ended.done() and parser.fed >= ended.result():
+                        break
+    finally:
+        ended.cancel()
+    for record in parser.close() if parser else ():
+        yield record
+
+
+async def _final_size(desk: Desk, run: Run) -> int:
+    """Return the size of a run's log when the run has ended."""
+    while True:
+        try:
+            async for reply in desk.link.stream("watch_run", {"folder": run.folder, "every_ms": 300}):
+                if reply.result["exit"] is not None or (reply.result["pid"] and not reply.result["alive"]):
+                    return int(reply.result["log_size"])
+        except LinkLostError:
+            await asyncio.sleep(0.3)
+            await link_up(desk)
+
+
 async def past(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[LogRecord, None]:
     """Yield the last records of a run's log as it is now (0: all); a failed run's failure comes last."""
     adapter = _adapter(run.engine)
@@ -137,13 +171,20 @@ async def past(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[Log
                 break
     for last in parser.close() if parser else ():
         yield last
-    if run.failure is not None and (last is None or last.kind is not LogKind.FAILURE):
-        lines_told = tuple(str(line) for line in run.failure.lines)
-        values = {"hint": run.failure.hint} if run.failure.hint else {}
-        raw = "\n".join(lines_told)
-        yield LogRecord(
-            LogKind.FAILURE, raw, values=values, severity="error", cause=run.failure.cause, lines=lines_told
-        )
+    verdict = failure_record(run)
+    if verdict is not None and (last is None or last.kind is not LogKind.FAILURE):
+        yield verdict
+
+
+def failure_record(run: Run) -> LogRecord | None:
+    """Return the failure of a run as the record that ends its log; `None` when it did not fail."""
+    if run.failure is None:
+        return None
+    lines = tuple(str(line) for line in run.failure.lines)
+    values = {"hint": run.failure.hint} if run.failure.hint else {}
+    return LogRecord(
+        LogKind.FAILURE, "\n".join(lines), values=values, severity="error", cause=run.failure.cause, lines=lines
+    )
 
 
 async def parts(
@@ -188,7 +229,7 @@ async def link_up(desk: Desk) -> None:
 
 
 async def _settled(source: AsyncGenerator[Part, None]) -> AsyncGenerator[Part | None, None]:
-    """Yield parts, and `None` once each time that none came for `SETTLE_S`."""
+    """Yield parts, and `None` whenever none came for `SETTLE_S`."""
     queue: asyncio.Queue[Part | BaseException] = asyncio.Queue(4)
 
     async def pump() -> None:
@@ -199,18 +240,15 @@ async def _settled(source: AsyncGenerator[Part, None]) -> AsyncGenerator[Part | 
             await queue.put(error)
 
     task = asyncio.create_task(pump(), name="log")
-    quiet = False
     try:
         while True:
             try:
-                item = await asyncio.wait_for(queue.get(), None if quiet else SETTLE_S)
+                item = await asyncio.wait_for(queue.get(), SETTLE_S)
             except TimeoutError:
-                quiet = True
                 yield None
                 continue
             if isinstance(item, BaseException):
                 raise item
-            quiet = False
             yield item
     finally:
         task.cancel()

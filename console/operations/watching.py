@@ -18,7 +18,8 @@ from console.operations.running import LIVING, Reading
 LOOK_AGAIN_S = 15.0
 """How often a host without a living run is looked at: another operator may start one."""
 
-ASK_HTTP_S = 5.0
+ASK_HTTP_S = 15.0
+"""Each question is a line in the server's log."""
 
 
 async def watch_run(desk: Desk) -> None:

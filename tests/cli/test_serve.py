@@ -131,6 +131,11 @@ def test_a_server_that_dies_gives_its_cause_and_exit_1(shell: Shell, profile: st
     assert "failed: GPU 0 is out of memory" in shell.err
     assert shell("--profile", profile, "serve", "status", "--json") == 1
     assert shell.document()["run"]["failure"]["cause"].startswith("GPU 0 is out of memory")
+    for follow in ([], ["--follow"]):
+        assert shell("--profile", profile, "logs", "--json", "--lines", "0", *follow) == len(follow)
+        records = [json.loads(line) for line in shell.out.splitlines()]
+        assert records[0]["raw"].partition("] ")[2].startswith("server_args=")
+        assert (records[-1]["kind"], records[-1]["cause"][:22]) == ("failure", "GPU 0 is out of memory")
 
 
 def test_a_profile_that_asks_for_too_much_is_exit_2(shell: Shell, profile: str) -> None:

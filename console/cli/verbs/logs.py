@@ -80,14 +80,17 @@ async def _run(args: argparse.Namespace, desk: Desk, kinds: frozenset[LogKind], 
             if record.kind in kinds:
                 _print(record, out)
         return 0
-    start = 0 if args.lines == 0 else None
-    stream = logs.follow(desk, run, from_offset=start, tail_lines=args.lines)
-    async with contextlib.aclosing(stream):
-        async for found in stream:
-            for record in found:
-                if record.kind in kinds:
-                    _print(record, out)
-    return 0
+    record: LogRecord | None = None
+    async with contextlib.aclosing(logs.to_end(desk, run, lines=args.lines)) as stream:
+        async for record in stream:
+            if record.kind in kinds:
+                _print(record, out)
+    ended = await server.find_run(desk, run.id)
+    verdict = logs.failure_record(ended)
+    if verdict is not None and (record is None or record.kind is not LogKind.FAILURE):
+        _print(verdict, out)
+    out.say(f"run {ended.id} has {ended.phase.value}")
+    return 0 if verdict is None else 1
 
 
 def _print(record: LogRecord, out: Output) -> None:
