@@ -13,7 +13,7 @@ from console.domain.run import LogKind, LogRecord, Run
 from console.engines import registry
 from console.engines.protocol import Engine, Watch
 from console.engines.records import LogParser
-from console.errors import LinkLostError, RemoteError
+from console.errors import ConsoleError, LinkLostError, RemoteError
 from console.operations.desk import Desk
 
 SETTLE_S = 1.0
@@ -103,6 +103,8 @@ async def follow(
         from_offset: Byte to begin at; by default where the last `tail_lines` lines begin.
         tail_lines: How much of the past is wanted.
     """
+    if not run.log:
+        raise ConsoleError(f"port {run.port}: no log is known of a server that tokwatt did not start")
     adapter = _adapter(run.engine)
     parser: LogParser | None = None
     lines = tail_lines if from_offset is None else None

@@ -80,14 +80,14 @@ async def _run(args: argparse.Namespace, desk: Desk, kinds: frozenset[LogKind], 
             if record.kind in kinds:
                 _print(record, out)
         return 0
-    record: LogRecord | None = None
+    last: LogRecord | None = None
     async with contextlib.aclosing(logs.to_end(desk, run, lines=args.lines)) as stream:
-        async for record in stream:
-            if record.kind in kinds:
-                _print(record, out)
+        async for last in stream:
+            if last.kind in kinds:
+                _print(last, out)
     ended = await server.find_run(desk, run.id)
     verdict = logs.failure_record(ended)
-    if verdict is not None and (record is None or record.kind is not LogKind.FAILURE):
+    if verdict is not None and (last is None or last.kind is not LogKind.FAILURE):
         _print(verdict, out)
     out.say(f"run {ended.id} has {ended.phase.value}")
     return 0 if verdict is None else 1
