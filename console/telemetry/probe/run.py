@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import threading
 import time
@@ -51,6 +52,11 @@ def _end_with_input(smi: Smi) -> None:
 
 def _nvml() -> Optional[Reader]:
     """Return a reader, or say why there is none."""
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")  # looked for first: compiling pynvml takes half a second
+    except OSError as error:
+        say("unavailable", source="nvml", reason="NVML Shared Library Not Found (%s)" % error)
+        return None
     try:
         import pynvml
     except Exception as error:  # noqa: BLE001 - whatever an odd ctypes does, nvidia-smi may still answer
