@@ -77,6 +77,8 @@ def join(folder: Path | None = None) -> Door:
         ConsoleError: It does not come up; the detail is what it said.
     """
     folder = folder or demo_folder()
+    if not Path("/proc/self/stat").is_file():
+        raise ConsoleError("the demo host needs Linux", "it looks at processes through /proc")
     with _locked(folder):
         keys = keys_in(folder)
         found = running(folder)

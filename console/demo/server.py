@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import os
-import pty
 import signal
-import struct
-import termios
-from collections.abc import Mapping
 from pathlib import Path
 
 import asyncssh
 
 from console.demo import layout
 from console.demo.keys import Keys
+from console.demo.session import Session
 
 MAX_SESSIONS = 10
 """As OpenSSH's `MaxSessions`."""
-
-READ_BYTES = 64 * 1024
 
 
 class DemoServer:
@@ -115,202 +108,13 @@ class _Login(asyncssh.SSHServer):
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "open failed")
         self._sessions += 1
         channel: asyncssh.SSHServerChannel[bytes] = self._conn.create_server_channel(encoding=None)
-        return channel, _Session(self)
+        return channel, Session(self._environment(), self._session_ended)
 
-    def session_ended(self) -> None:
+    def _session_ended(self) -> None:
         self._sessions -= 1
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
         return dest_host in ("127.0.0.1", "localhost", "::1")
 
-    def spawn_environment(self) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         return {**self._host.env, "SSH_CONNECTION": f"127.0.0.1 0 127.0.0.1 {self._host.port}"}
-
-    @property
-    def home(self) -> str:
-        return self._host.env["HOME"]
-
-
-class _Session(asyncssh.SSHServerSession[bytes]):
-    """One channel: a program, or a shell, with its standard input and output."""
-
-    def __init__(self, login: _Login) -> None:
-        self._login = login
-        self._argv: list[str] = []
-        self._terminal: tuple[str, tuple[int, int, int, int]] | None = None
-        self._extra: dict[str, str] = {}
-        self._input: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._queued = 0
-        self._master = -1
-        self._room = asyncio.Event()
-        self._room.set()
-        self._task: asyncio.Task[None] | None = None
-        self._gone = False
-
-    def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
-        self._chan = chan
-
-    def pty_requested(
-        self, term_type: str | None, term_size: tuple[int, int, int, int], term_modes: Mapping[int, int]
-    ) -> bool:
-        self._terminal = (term_type or "dumb", term_size)
-        return True
-
-    def shell_requested(self) -> bool:
-        self._argv = ["/bin/sh", "-l"] if self._terminal is None else ["/bin/sh", "-i"]
-        return True
-
-    def exec_requested(self, command: str) -> bool:
-        self._argv = ["/bin/sh", "-c", command]
-        return True
-
-    def session_started(self) -> None:
-        self._task = asyncio.create_task(self._serve())
-
-    def data_received(self, data: bytes, datatype: int | None) -> None:
-        self._queued += len(data)
-        if self._queued > 1 << 20:
-            self._chan.pause_reading()
-        self._input.put_nowait(data)
-
-    def eof_received(self) -> bool:
-        self._input.put_nowait(None)
-        return True
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._gone = True
-        self._room.set()
-        self._input.put_nowait(None)
-        if self._task is None:
-            self._login.session_ended()
-
-    def pause_writing(self) -> None:
-        self._room.clear()
-
-    def resume_writing(self) -> None:
-        self._room.set()
-
-    def signal_received(self, signal: str) -> None:
-        """Ignore it, as OpenSSH does for a root login."""
-
-    def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
-        if self._master >= 0:
-            fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, pixwidth, pixheight))
-
-    async def _serve(self) -> None:
-        """Run the program to its end, whatever becomes of the channel."""
-        try:
-            status = await (self._with_terminal() if self._terminal else self._with_pipes())
-        except OSError as error:
-            status = 127
-            self._write(f"{error}\n".encode(), asyncssh.EXTENDED_DATA_STDERR)
-        finally:
-            self._login.session_ended()
-        if not self._gone:
-            if status >= 0:
-                self._chan.exit(status)
-            else:
-                self._chan.exit_with_signal(signal.Signals(-status).name.removeprefix("SIG"))
-
-    async def _with_pipes(self) -> int:
-        process = await asyncio.create_subprocess_exec(
-            *self._argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self._login.spawn_environment(),
-            cwd=self._login.home,
-            start_new_session=True,
-        )
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-        feeding = asyncio.create_task(self._feed(process.stdin))
-        await asyncio.gather(
-            self._forward(process.stdout, None), self._forward(process.stderr, asyncssh.EXTENDED_DATA_STDERR)
-        )
-        status = await process.wait()
-        feeding.cancel()
-        return status
-
-    async def _feed(self, to: asyncio.StreamWriter) -> None:
-        """Hand on input; the end of the channel's input, or of the channel, closes the program's."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            while (data := await self._taken()) is not None:
-                to.write(data)
-                await to.drain()
-        to.close()
-
-    async def _taken(self) -> bytes | None:
-        data = await self._input.get()
-        if data is not None:
-            self._queued -= len(data)
-            if self._queued < 1 << 19 and not self._gone:
-                self._chan.resume_reading()
-        return data
-
-    async def _forward(self, source: asyncio.StreamReader, kind: int | None) -> None:
-        while data := await source.read(READ_BYTES):
-            await self._room.wait()
-            self._write(data, kind)
-
-    def _write(self, data: bytes, kind: int | None) -> None:
-        if not self._gone:
-            with contextlib.suppress(BrokenPipeError, OSError):
-                self._chan.write(data, kind)
-
-    async def _with_terminal(self) -> int:
-        assert self._terminal is not None
-        master, slave = pty.openpty()
-        self._master = master
-        name, (width, height, *pixels) = self._terminal
-        self.terminal_size_changed(width, height, pixels[0], pixels[1])
-        os.set_blocking(master, False)
-        process = await asyncio.create_subprocess_exec(
-            *self._argv,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**self._login.spawn_environment(), "TERM": name, "PS1": "demo:\\w\\$ "},
-            cwd=self._login.home,
-            preexec_fn=_take_terminal,
-        )
-        os.close(slave)
-        loop = asyncio.get_running_loop()
-        loop.add_reader(master, self._from_terminal, master)
-        feeding = asyncio.create_task(self._feed_terminal(master, process))
-        status = await process.wait()
-        self._from_terminal(master)
-        loop.remove_reader(master)
-        feeding.cancel()
-        self._master = -1
-        os.close(master)
-        return status
-
-    def _from_terminal(self, master: int) -> None:
-        try:
-            data = os.read(master, READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:  # EIO: the program closed its side
-            data = b""
-        if data:
-            self._write(data, None)
-        else:
-            asyncio.get_running_loop().remove_reader(master)
-
-    async def _feed_terminal(self, master: int, process: asyncio.subprocess.Process) -> None:
-        while (data := await self._taken()) is not None:
-            while data:
-                try:
-                    data = data[os.write(master, data) :]
-                except BlockingIOError:
-                    await asyncio.sleep(0.01)
-                except OSError:
-                    return
-        if self._gone:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGHUP)
-
-
-def _take_terminal() -> None:
-    os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
