@@ -6,6 +6,9 @@ import ast
 import functools
 import re
 import warnings
+from collections.abc import Iterable
+
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 @functools.lru_cache(maxsize=32)
@@ -14,6 +17,8 @@ def ranges(data: bytes, name: str) -> list[tuple[int, int]]:
 
     A file that this interpreter cannot parse is read by its indentation.
     """
+    if name.rpartition(".")[2].encode() not in data:
+        return []
     starts = [0]
     for line in data.split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -31,17 +36,18 @@ def ranges(data: bytes, name: str) -> list[tuple[int, int]]:
 def _by_tree(tree: ast.Module, name: str) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
 
-    def walk(node: ast.AST, path: tuple[str, ...]) -> None:
-        for child in ast.iter_child_nodes(node):
+    def walk(statements: Iterable[ast.AST], path: tuple[str, ...]) -> None:
+        for child in statements:
             inner = path
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 inner = (*path, child.name)
                 if _named(inner, name):
                     first = min([child.lineno, *(item.lineno for item in child.decorator_list)])
                     found.append((first, child.end_lineno or child.lineno))
-            walk(child, inner)
+            for block in _BLOCKS:  # statements only: expressions are most of a tree, and define nothing by name
+                walk(getattr(child, block, ()), inner)
 
-    walk(tree, ())
+    walk(tree.body, ())
     return found
 
 
