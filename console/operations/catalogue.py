@@ -204,6 +204,7 @@ VERBS: tuple[Verb, ...] = (
         "Undo",
         "Take back the last change that was made to the host.",
         ("z",),
+        ("patch undo",),
         (),
         footer="undo",
         group="Host",
