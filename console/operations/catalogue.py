@@ -205,7 +205,6 @@ VERBS: tuple[Verb, ...] = (
         "Take back the last change that was made to the host.",
         ("z",),
         ("patch undo",),
-        (),
         footer="undo",
         group="Host",
     ),
