@@ -187,15 +187,14 @@ async def _switch(
             desk.say(f"{patch.name} was not written by tokwatt; it is taken back by its own definition:")
             for line in preview(item):
                 desk.say(line)
-        notes = [
-            *item.notes,
-            *(f"{file}: uncommitted changes that are not ours stay" for file in scene.foreign(item.files)),
-        ]
+        after = scene.after(changes, patch.name, on)
+        stay = [f"{file}: uncommitted changes that are not ours stay" for file in after.foreign(item.files)]
+        notes = [*item.notes, *stay]
         run = desk.store.snapshot.run
         if run is not None and run.phase not in GONE:
             notes.append(f"run {run.id} keeps the old code until it is restarted")
         receipt = await write(desk, scene, patch.name, verb, changes, began, trips, notes=notes)
-        _refresh(desk, scene.after(changes, patch.name, on))
+        _refresh(desk, after)
         report.append(receipt)
     return receipt
 

@@ -161,9 +161,10 @@ async def test_a_patch_that_we_never_wrote_is_on_and_can_be_taken_back(desk: Des
     assert any("uncommitted" in ask for ask in status.asks)
     said: list[str] = []
     desk.say = said.append
-    await patches.revert(desk, "A")
+    receipt = await patches.revert(desk, "A")
     assert (package / PATH).read_bytes() == before
     assert any("batch > 64" in line for line in said)
+    assert receipt.notes == ()
 
 
 async def test_a_file_that_changed_since_the_preview_refuses(desk: Desk, own: Path, package: Path) -> None:
