@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import posixpath
@@ -15,6 +16,9 @@ from console.domain.run import Run
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations.desk import Desk
+
+BESIDE = ("torch", "flashinfer", "triton", "sgl_kernel")
+"""Packages whose versions a run remembers beside the engine's."""
 
 FREE_MIB = 256.0
 """Below this much free space a log is likely to be cut."""
@@ -132,7 +136,7 @@ async def _identity(desk: Desk) -> dict[str, Any]:
     package = await engine_package(desk)
     found: dict[str, Any] = {
         "package": package.folder,
-        "versions": {package.name: package.version or ""},
+        "versions": {package.name: package.version or "", **await _versions(desk)},
         "patches_on": [],
         "hashes": {},
     }
@@ -147,6 +151,20 @@ async def _identity(desk: Desk) -> dict[str, Any]:
         hashes = (await desk.link.call("hash", {"paths": files})).result
         found["hashes"] = _digests(hashes)
     return found
+
+
+async def _versions(desk: Desk) -> dict[str, str]:
+    """Return the versions of what else makes a number, where the interpreter has it."""
+    from console.operations.host import named_package
+
+    async def version(name: str) -> tuple[str, str]:
+        try:
+            return name, (await named_package(desk, name)).version or ""
+        except ConsoleError:
+            return name, ""
+
+    found = await asyncio.gather(*(version(name) for name in BESIDE))
+    return {name: text for name, text in found if text}
 
 
 def _digests(said: Mapping[str, Any]) -> dict[str, str]:

@@ -138,7 +138,12 @@ async def _flags(desk: Desk, profile: Profile) -> list[Finding]:
         return [Finding("warning", "engine.python", f"the install could not be read: {error.one_line()}")]
     known = flags.flags_of(b"\n".join(document.lines))
     return [
-        Finding("error", f"launch.args.{fault.flag}", f"{fault.flag} {fault.what} ({package.version})", fault.hint)
+        Finding(
+            "error" if fault.fatal else "warning",
+            f"launch.args.{fault.flag}",
+            f"{fault.flag} {fault.what} ({package.name} {package.version or 'of unknown version'})",
+            fault.hint,
+        )
         for fault in flags.faults(profile.launch.args, known)
     ]
 

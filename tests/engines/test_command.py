@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console.config import paths
+from console.config.profiles import load_profile
 from console.domain.profile import ArgValue, EngineSection, LaunchSection, Profile, Secret
 from console.engines.sglang import command, flags
 from console.operations import profiles
+from tests.wheels import sglang_059
+
+__all__ = ["sglang_059"]
 
 
 def _profile(args: dict[str, ArgValue], **env: str | Secret) -> Profile:
@@ -47,6 +54,7 @@ SOURCE = (
     "    parser.add_argument('--tensor-parallel-size', '--tp-size', type=int)\n"
     "    parser.add_argument('--attention-backend', choices=CHOICES)\n"
     "    parser.add_argument('--disable-cuda-graph', action='store_true')\n"
+    "    parser.add_argument('--lora-strict', action=argparse.BooleanOptionalAction)\n"
     + "".join(f"    parser.add_argument('--filler-{n}-flag')\n" for n in range(60))
 )
 
@@ -62,6 +70,7 @@ def test_flags_are_read_from_the_source() -> None:
         "mem-frac": 0.8,
         "filler": 1,
         "tp-size": 8,
+        "no-lora-strict": True,
         "gone": False,
     }
     told = {fault.flag: f"{fault.what} {fault.hint}".strip() for fault in flags.faults(args, known)}
@@ -72,6 +81,19 @@ def test_flags_are_read_from_the_source() -> None:
         "disable-cuda-graph": "takes no value write true",
         "mem-frac": "is an abbreviation write mem-fraction-static",
     }
+
+
+@pytest.mark.wheels
+def test_flags_of_a_real_install(sglang_059: Path) -> None:
+    known = flags.flags_of((sglang_059 / "sglang" / flags.SOURCE).read_bytes())
+    assert len(known) > 300
+    assert "flashinfer_cutlass" in known["moe-runner-backend"].choices
+    shipped = load_profile(paths.shipped_folder() / "glm5-nvfp4.toml")
+    assert flags.faults(shipped.launch.args, known) == ()
+    told = flags.faults({"mem-fraction-statik": 0.8, "attention-backend": "flashinfr", "tp": 8}, known)
+    assert [(fault.hint, fault.fatal) for fault in told] == [
+        ("did you mean mem-fraction-static?", True), ("did you mean flashinfer?", True), ("write tp-size", False),
+    ]  # fmt: skip
 
 
 def test_a_source_of_another_shape_says_nothing() -> None:

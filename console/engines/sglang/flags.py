@@ -33,6 +33,8 @@ class FlagFault:
     flag: str
     what: str
     hint: str = ""
+    fatal: bool = True
+    """Whether the launch would end with it."""
 
 
 def flags_of(source: bytes) -> Mapping[str, Flag]:
@@ -61,7 +63,7 @@ def _fault(name: str, value: ArgValue, known: Mapping[str, Flag]) -> FlagFault |
     if flag is None:
         longer = [other for other in known if other.startswith(name)]
         if len(longer) == 1:
-            return FlagFault(name, "is an abbreviation", f"write {longer[0]}")
+            return FlagFault(name, "is an abbreviation", f"write {longer[0]}", fatal=False)
         if longer:
             return FlagFault(name, f"is ambiguous: {', '.join(sorted(longer)[:5])}")
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
@@ -86,7 +88,9 @@ def _declared(node: ast.Call, lists: Mapping[str, tuple[str, ...]]) -> list[Flag
     ]
     options = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
     action = options.get("action")
-    switch = isinstance(action, ast.Constant) and str(action.value).startswith("store_")
+    paired = isinstance(action, ast.Attribute) and action.attr == "BooleanOptionalAction"
+    names += [f"no-{name}" for name in names] if paired else []
+    switch = paired or (isinstance(action, ast.Constant) and str(action.value).startswith("store_"))
     choices = _strings(options.get("choices"), lists)
     return [Flag(name, choices, switch) for name in names]
 
