@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from console.config.secrecy import without_secrets
 from console.domain.patch import DiskState
 from console.domain.profile import Profile, Secret
 from console.domain.run import Run
@@ -175,6 +176,6 @@ def _digests(said: Mapping[str, Any]) -> dict[str, str]:
 def _text(profile: Profile) -> str:
     try:
         with open(profile.path, encoding="utf-8") as file:
-            return file.read()
+            return without_secrets(file.read(), profile)
     except OSError:
         return ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from console.config import paths
 from console.config.lines import read_toml
 from console.config.profiles import load_profile
+from console.config.secrecy import REDACTED, is_secret_name
 from console.domain.profile import Profile, Secret
 from console.engines.registry import engine
 from console.errors import ConsoleError, FormatError, RemoteError
@@ -70,13 +71,18 @@ def shell_command(profile: Profile) -> str:
     if profile.launch.workdir:
         words += ["cd", shlex.quote(profile.launch.workdir), "&&"]
     for name, value in profile.launch.env.items():
-        words.append(f'{name}="${name}"' if isinstance(value, Secret) else f"{name}={shlex.quote(value)}")
+        secret = isinstance(value, Secret) or is_secret_name(name)
+        words.append(f'{name}="${name}"' if secret else f"{name}={shlex.quote(str(value))}")
     return " ".join([*words, shlex.join(argv(profile))])
 
 
 async def check(profile: Profile, desk: Desk | None) -> tuple[Finding, ...]:
     """Return what is wrong with a profile; with a desk, also against the host's own install."""
     found = [*_patches(profile)]
+    for name, value in profile.launch.env.items():
+        if isinstance(value, str) and is_secret_name(name):
+            hint = f'write {name} = {{ from = "env" }}'
+            found.append(Finding("warning", f"launch.env.{name}", f"{name} looks like a secret written down", hint))
     if desk is not None:
         found += await _on_host(desk, profile)
     return tuple(_with_lines(profile, found))
@@ -161,7 +167,17 @@ def _with_lines(profile: Profile, found: list[Finding]) -> list[Finding]:
 
 
 def _key(dotted: str) -> tuple[str, ...]:
-    return tuple(dotted.split(".", 2)) if dotted.startswith("launch.args.") else tuple(dotted.split(".")) * bool(dotted)
+    return (
+        tuple(dotted.split(".", 2))
+        if dotted.startswith(("launch.args.", "launch.env."))
+        else tuple(dotted.split(".")) * bool(dotted)
+    )
+
+
+def _shown(name: str, value: str | Secret) -> object:
+    if isinstance(value, Secret):
+        return {"from": value.source}
+    return REDACTED if is_secret_name(name) else value
 
 
 def fields(profile: Profile) -> Mapping[str, object]:
@@ -176,11 +192,8 @@ def fields(profile: Profile) -> Mapping[str, object]:
         "launch": {
             "port": launch.port,
             "workdir": launch.workdir,
-            "args": dict(launch.args),
-            "env": {
-                name: {"from": value.source} if isinstance(value, Secret) else value
-                for name, value in launch.env.items()
-            },
+            "args": {name: REDACTED if is_secret_name(name) else value for name, value in launch.args.items()},
+            "env": {name: _shown(name, value) for name, value in launch.env.items()},
         },
         "patches": {"on": list(profile.patches_on)},
         "bench": {

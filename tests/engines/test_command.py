@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.config import paths
+from console.config import paths, secrecy
 from console.config.profiles import load_profile
 from console.domain.profile import ArgValue, EngineSection, LaunchSection, Profile, Secret
 from console.engines.sglang import command, flags
@@ -45,6 +45,23 @@ def test_the_shell_line_pastes_back(args: dict[str, str]) -> None:
     words = shlex.split(line)
     assert words[:5] == ["cd", "/my work", "&&", "HF_TOKEN=$HF_TOKEN", "PLAIN=a b'c"]
     assert tuple(words[5:]) == command.redacted(command.command(profile))
+
+
+async def test_secrets_that_were_written_down(tmp_path: Path) -> None:
+    """They reach the process, and nothing that is shown or kept."""
+    file = tmp_path / "p.toml"
+    file.write_text(
+        '[launch.args]\nadmin-api-key = "hunter2"\ntokenizer-path = "/m"\n'
+        '[launch.env]\nMY_TOKEN = "hunter3"\nTOKENIZERS_PARALLELISM = "true"\n'
+    )
+    profile = load_profile(file)
+    assert "hunter2" in command.command(profile)
+    kept = secrecy.without_secrets(file.read_text(), profile)
+    for shown in (profiles.shell_command(profile), json.dumps(profiles.fields(profile)), kept):
+        assert "hunter" not in shown
+        assert "/m" in shown and "true" in shown
+    [finding] = await profiles.check(profile, None)
+    assert (finding.line, finding.severity, finding.hint) == (5, "warning", 'write MY_TOKEN = { from = "env" }')
 
 
 SOURCE = (
