@@ -113,7 +113,7 @@ async def status(desk: Desk) -> Run | None:
         run = await _foreign(desk, states)
         chosen = wanted[0] if wanted else None
     if run is None and chosen is not None:
-        run = await _told(desk, chosen, patterns)
+        run = _known(desk, chosen) or await _told(desk, chosen, patterns)
     desk.store.update(run=run)
     return run
 
@@ -300,6 +300,15 @@ async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
         adopted=False,
         operator=str(owner["user"]),
     )
+
+
+def _known(desk: Desk, state: running.State) -> Run | None:
+    """Return the shown run when it is this one and has ended for good: its log needs no second reading."""
+    shown, now = desk.store.snapshot.run, running.run_of(state)
+    if shown is None or shown.id != now.id or not shown.adopted or state["alive"] or state["processes"]:
+        return None
+    same = (shown.exit_status, shown.ended_at) == (now.exit_status, now.ended_at)
+    return shown if same and shown.phase not in LIVING else None
 
 
 def _on_port(states: Sequence[running.State], profile: Profile | None) -> running.State | None:
