@@ -204,7 +204,7 @@ class OpenSshServer:
 
     async def drop(self) -> None:
         for pid in _descendants(self._process.pid):
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(OSError):  # it may end by itself meanwhile
                 if b"sshd" in Path(f"/proc/{pid}/comm").read_bytes():
                     os.kill(pid, signal.SIGKILL)
 

@@ -156,6 +156,8 @@ class OutpostClient:
             status = await self._channel.wait()
             said = self._channel.complaint().decode("utf-8", "replace").strip().rpartition("\n")[2]
             error: Exception = LinkLostError(f"{self._name}: the outpost ended", f"exit {status}: {said[:300]}")
+            if status is None:
+                error = LinkLostError(f"{self._name}: the connection is lost", said[:300])
         except wire.WireError as fault:
             error = RemoteError(f"{self._name}: the outpost's answer is not readable", str(fault), kind="wire")
         except LinkLostError as lost:

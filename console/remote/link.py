@@ -24,11 +24,13 @@ from console.errors import (
     UsageError,
 )
 from console.remote import sending
+from console.remote.beginning import begin_outpost, facts_of
 from console.remote.channel import Channel, Login, Socket, Transport
 from console.remote.client import OutpostClient, Reply
 from console.remote.framed import framed
 from console.remote.marked import MarkedChannel, NotBegunError
-from console.remote.shell_mode import Completed, ShellClient
+from console.remote.shell_answers import Completed
+from console.remote.shell_mode import ShellClient
 
 CHANNEL_BUDGET = 7
 """Channels open at once beside the outpost's, below OpenSSH's `MaxSessions 10`."""
@@ -292,7 +294,7 @@ class HostLink:
                 f"{self.host.name}: {CHANNEL_BUDGET} programs run over this connection already", kind="sessions"
             ) from None
         try:
-            channel = await self._start([*self._prefix, *argv])
+            channel = await self._start(argv)
             try:
                 yield channel
             finally:
@@ -336,10 +338,10 @@ class HostLink:
         return self._client
 
     async def _start(self, argv: Sequence[str]) -> Channel:
-        """The one place where programs are started on a host."""
+        """The one place where programs are started on a host, or in its container."""
         try:
             async with asyncio.timeout(START_S):
-                return await self._transport.start(argv)
+                return await self._transport.start([*self._prefix, *argv])
         except TimeoutError:
             raise DeadlineError(
                 f"{self.host.name}: {argv[0]} could not be started within {START_S:g} s", kind="deadline"
@@ -367,7 +369,8 @@ class HostLink:
         client: OutpostClient | ShellClient | None = None
         for python in self._interpreters:
             try:
-                client = await self._outpost(python)
+                client, channel = await begin_outpost(self._start, python, self.host.name, START_S)
+                self.noise, self.begin_ms = channel.noise, channel.delay_ms
                 self._python = python
                 break
             except NotBegunError as error:
@@ -382,35 +385,11 @@ class HostLink:
         except ConsoleError as error:
             await self._abandon()
             raise ConnectError(f"{self.host.name}: nothing can be run there", error.one_line()) from error
-        self._facts = _facts_of(said, wall)
+        self._facts = facts_of(said, wall)
         self.round_trips = 0
         self._up_since = time.monotonic()
         self._set(LinkState(Link.UP, since=self._up_since, heard_at=self._up_since, degraded=degraded))
         self._note("connected, outpost started" if not degraded else f"connected, {degraded}", began, 0)
-
-    async def _outpost(self, python: str) -> OutpostClient:
-        try:
-            raw = await self._start([*self._prefix, *sending.argv(python)])
-        except RemoteError as error:
-            if error.kind not in ("enoent", "eacces"):
-                raise
-            raise NotBegunError(127, error.detail) from None
-        channel = MarkedChannel(raw)
-        try:
-            async with asyncio.timeout(START_S):
-                await channel.write(sending.payload("console.remote.outpost", "serve"))
-                await channel.begin()
-        except TimeoutError:
-            await channel.close()
-            raise ConnectError(
-                f"{self.host.name}: no program began within {START_S:g} s",
-                hint="a login script there may wait for input",
-            ) from None
-        except BaseException:
-            await channel.close()
-            raise
-        self.noise, self.begin_ms = channel.noise, channel.delay_ms
-        return OutpostClient(channel, self.host.name)
 
     async def _abandon(self) -> None:
         client, self._client = self._client, None
@@ -473,21 +452,6 @@ class HostLink:
             ms = (time.monotonic() - began) * 1000
             said = clean(error.title if error else "")
             self._on_command(CommandRecord(time.time(), self.host.name, clean(text), ms, status, said))
-
-
-def _facts_of(said: Mapping[str, Any], wall: float) -> HostFacts:
-    python = str(said["python"])
-    return HostFacts(
-        hostname=clean(str(said["hostname"])),
-        user=str(said["user"]),
-        uid=int(said["uid"]),
-        home=str(said["home"]),
-        system=str(said["system"]),
-        python=f"{python} {said['executable']}" if python else "",
-        state_home=str(said["state_home"]),
-        boot_id=str(said["boot_id"]),
-        clock_offset_s=float(said["time"]) - (wall + time.time()) / 2,
-    )
 
 
 def _told(op: str, args: Mapping[str, Any] | None) -> str:

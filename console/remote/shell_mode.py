@@ -9,11 +9,8 @@ import asyncio
 import hashlib
 import json
 import os
-import stat
-import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from console.errors import LinkLostError, RemoteError
@@ -21,30 +18,11 @@ from console.remote import shell_scripts as scripts
 from console.remote.client import Reply
 from console.remote.outpost import git, reading, search, wire
 from console.remote.outpost.calls import Call, Fault
-from console.remote.outpost.files import ROOM, kind_of
+from console.remote.outpost.files import ROOM
 from console.remote.outpost.paths import to_text
+from console.remote.shell_answers import Completed, entry_of, facts_of, fault_of, letters_of, window_of
 
 GREP_S = 120.0
-
-ERRNO = {"2": "enoent", "13": "eacces", "20": "enotdir", "21": "eisdir", "30": "erofs", "28": "enospc"}
-"""Exit codes of our scripts that mean a fault."""
-
-_SAID = (
-    ("permission denied", "eacces"),
-    ("read-only file system", "erofs"),
-    ("no space left", "enospc"),
-    ("no such file", "enoent"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """What a program left behind."""
-
-    status: int | None
-    output: bytes
-    complaint: bytes
-
 
 Run = Callable[[Sequence[str], bytes, float], Awaitable[Completed]]
 
@@ -136,7 +114,7 @@ class ShellClient:
     async def _must(self, script: str, *args: str, path: str, input: bytes = b"", deadline_s: float = 30.0) -> bytes:
         done = await self._sh(script, *args, input=input, deadline_s=deadline_s)
         if done.status:
-            raise _fault(done, path)
+            raise fault_of(done, path)
         return done.output
 
     def _told(self, fault: Fault) -> RemoteError:
@@ -172,7 +150,7 @@ class ShellClient:
         place = places[int(number)]
         first, count = int(place.get("first") or 1), place.get("count")
         cut_off = int(size) > reading.HASH_LIMIT
-        facts, body = await asyncio.to_thread(_window, content, first, count, room, bool(sha))
+        facts, body = await asyncio.to_thread(window_of, content, first, count, room, bool(sha))
         if cut_off:
             facts.update(total_lines=None, cut=True)
         facts.update(
@@ -193,9 +171,9 @@ class ShellClient:
         entries = []
         while not rest.startswith(b"\0"):  # a name is never empty
             *fields, rest = rest.split(b"\0", 6)
-            entries.append(_entry(fields))
+            entries.append(entry_of(fields))
         status = rest[1:]
-        letters = _letters(prefix, status) if args.get("git", True) else {}
+        letters = letters_of(prefix, status) if args.get("git", True) else {}
         for entry in entries:
             entry["git"] = letters.get(entry["name"], "")
         return Reply({"path": to_text(path), "total": len(entries)}, json.dumps(entries).encode("ascii"))
@@ -203,7 +181,7 @@ class ShellClient:
     async def _stat(self, args: Mapping[str, Any], _body: bytes, deadline_s: float) -> Reply:
         texts = list(args.get("paths") or [args["path"]])
         output = await self._must(scripts.STAT, *texts, path=texts[0], deadline_s=deadline_s)
-        return Reply({text: _facts(line) for text, line in zip(texts, output.split(b"\0\0"), strict=False)})
+        return Reply({text: facts_of(line) for text, line in zip(texts, output.split(b"\0\0"), strict=False)})
 
     async def _hash(self, args: Mapping[str, Any], _body: bytes, deadline_s: float) -> Reply:
         texts = list(args.get("paths") or [args["path"]])
@@ -228,7 +206,7 @@ class ShellClient:
         if done.status == 2 and not done.output:
             await self._check(argv)
         elif done.status not in (0, 1, 2):
-            raise _fault(done, words[0])
+            raise fault_of(done, words[0])
         parts = search.Parts(call, call.number("limit", 0))
         search.Splitter(max(1, call.number("clip", search.CLIP)), parts.add).feed(done.output)
         parts.send()
@@ -359,7 +337,7 @@ class ShellClient:
         if done.status == 42:
             raise Fault("readback", "the bytes read back are not the bytes written", path=asked)
         if done.status:
-            raise _fault(done, asked)
+            raise fault_of(done, asked)
         return Reply(
             {
                 "id": "",
@@ -370,61 +348,3 @@ class ShellClient:
                 "notes": ["the host has no Python: written by sh, without a patch journal there"],
             }
         )
-
-
-def _fault(done: Completed, path: str) -> Fault:
-    said = done.complaint.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    kind = ERRNO.get(str(done.status), "")
-    for words, name in _SAID:
-        if not kind and words in said.lower():
-            kind = name
-    messages = {"enoent": "No such file or directory", "eacces": "Permission denied", "eisdir": "is a folder"}
-    return Fault(kind or "failed", messages.get(kind, said or f"exit {done.status}"), path=path)
-
-
-def _window(content: bytes, first: int, count: int | None, room: int, want_hash: bool) -> tuple[dict[str, Any], bytes]:
-    with tempfile.TemporaryFile() as file:
-        file.write(content)
-        file.flush()
-        return reading.read_lines(file.fileno(), first, count, room, want_hash)
-
-
-def _entry(fields: Sequence[bytes]) -> dict[str, Any]:
-    name, mode, size, mtime, target, target_mode = fields
-    kind = kind_of(int(mode or b"0", 16))
-    entry: dict[str, Any] = {"name": to_text(name), "kind": kind, "size": int(size or 0), "mtime": float(mtime or 0)}
-    if kind == "link":
-        entry["target"] = to_text(target)
-        entry["target_kind"] = kind_of(int(target_mode, 16)) if target_mode else ""
-    return entry
-
-
-def _letters(prefix: bytes, status: bytes) -> dict[str, str]:
-    letters: dict[str, str] = {}
-    for code, path in git.status_entries(status):
-        if not path.startswith(prefix):
-            return {}
-        name, slash, rest = path[len(prefix) :].partition(b"/")
-        letter = git.letter_of(code)
-        letter = "M" if slash and rest and letter != "?" else letter
-        key = to_text(name)
-        letters[key] = letter if letters.get(key, letter) == letter else "M"
-    return letters
-
-
-def _facts(line: bytes) -> dict[str, Any] | None:
-    if not line:
-        return None
-    mode, size, mtime, uid, gid, writable, folder_writable, real = line.split(b" ", 7)
-    number = int(mode, 16)
-    return {
-        "kind": kind_of(number),
-        "size": int(size),
-        "mtime": float(mtime),
-        "mode": stat.S_IMODE(number),
-        "uid": int(uid),
-        "gid": int(gid),
-        "real": to_text(real),
-        "writable": writable == b"1",
-        "folder_writable": folder_writable == b"1",
-    }

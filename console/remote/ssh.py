@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from console.domain.host import Host
-from console.errors import ConnectError, ConsoleError, LinkLostError, LoginRefusedError, RemoteError
+from console.errors import ConnectError, LinkLostError, RemoteError
 from console.remote import hostkeys
 from console.remote.channel import Login
 from console.remote.identities import AskPassphrase, Identities, agent_socket, usual_key_files
 from console.remote.quoting import command_line
 from console.remote.settings import SYSTEM_CONFIG, Settings, resolve
 from console.remote.ssh_channel import SshChannel, SshSocket
+from console.remote.ssh_login import login_options, told_faults
 from console.remote.target import Target
 
 if TYPE_CHECKING:
     import asyncssh
 
 CONNECT_S = 15
-LOGIN_S = 20
-KEEPALIVE_S = 5
-KEEPALIVE_TRIES = 2
-"""A dead link is noticed after interval × (tries + 1) = 15 s."""
-
 HOPS_LIMIT = 8
 
-CIPHERS = (
-    "aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes256-ctr", "aes192-ctr", "aes128-ctr",
-)  # fmt: skip
-"""The first is half as fast again as the usual choice."""
-
-KEY_ALGORITHMS = (
-    "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512", "rsa-sha2-256",
-)  # fmt: skip
+_FORBIDDEN = frozenset("'`\"$\\;&<>|(){} \t\r\n\0")
 
 
 class SshTransport:
@@ -192,13 +180,13 @@ class SshTransport:
         gate = _gate(self, identities, known, name, port)
         began = asyncio.get_running_loop().time()
         try:
-            async with _mapped(settings, identities, self._connect_s, tunnel is not None):
+            async with told_faults(settings, identities, self._connect_s, tunnel is not None):
                 try:
                     connection = await asyncssh.connect(
                         settings.host,
                         settings.port,
                         client_factory=lambda: gate,
-                        **_options(
+                        **login_options(
                             settings, tunnel, known, name, port, settings.time_s("connecttimeout") or self._connect_s
                         ),
                     )
@@ -263,7 +251,8 @@ def parse_destination(text: str) -> tuple[str, str, int]:
     elif rest.count(":") == 1:
         host, _, port = rest.partition(":")
         port = port or "?"
-    if not host or host.startswith("-") or any(char.isspace() for char in host):
+    # As OpenSSH: names stand in ProxyCommand and Match exec, where a shell would read more into them.
+    if not host or host.startswith("-") or user.startswith("-") or not set(host + user).isdisjoint(_FORBIDDEN):
         raise ValueError(f"no host in {text!r}")
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ValueError(f"bad port {port!r}")
@@ -309,122 +298,3 @@ def _gate(transport: SshTransport, identities: Identities, known: list[str], nam
             return await identities.next_key()
 
     return Gate()
-
-
-def _options(
-    settings: Settings,
-    tunnel: asyncssh.SSHClientConnection | None,
-    known: list[str],
-    name: str,
-    port: int,
-    connect_s: float,
-) -> dict[str, Any]:
-
-    keys = hostkeys.known_keys(known, name, port)
-    authorities = [key for key in keys if key.marker == "cert-authority"]
-
-    def trusted(_host: str, _addr: str, _port: int | None) -> tuple[list[asyncssh.SSHKey], ...]:
-        # Plain keys are judged by the gate; asyncssh checks certificates against these.
-        revoked = [_imported(key) for key in keys if key.marker == "revoked" and authorities]
-        return [], [_imported(key) for key in authorities], revoked, [], [], [], []
-
-    command = settings.one("proxycommand", "none")
-    env = dict(word.partition("=")[::2] for word in settings.values.get("setenv", ()) if "=" in word)
-    family = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}.get(settings.one("addressfamily").lower())
-    bind = settings.one("bindaddress")
-    return {
-        "config": None,
-        "tunnel": tunnel or (),
-        "proxy_command": ["/bin/sh", "-c", f"exec {settings.command(command)}"]
-        if command.lower() != "none" and tunnel is None
-        else (),
-        "known_hosts": trusted,
-        "host_key_alias": settings.one("hostkeyalias") or None,
-        "server_host_key_algs": _key_order([key.key_type for key in keys if not key.marker], bool(authorities)),
-        "username": settings.user,
-        "client_keys": None,
-        "agent_path": None,
-        "password_auth": False,
-        "kbdint_auth": False,
-        "gss_auth": False,
-        "gss_kex": False,
-        "host_based_auth": False,
-        "encryption_algs": list(CIPHERS),
-        "compression_algs": ["zlib@openssh.com", "none"] if settings.flag("compression") else ["none"],
-        "keepalive_interval": min(settings.time_s("serveraliveinterval") or KEEPALIVE_S, KEEPALIVE_S),
-        "keepalive_count_max": KEEPALIVE_TRIES,
-        "login_timeout": LOGIN_S + connect_s,
-        "connect_timeout": connect_s,
-        "env": env,
-        **({"family": family} if family else {}),
-        **({"local_addr": (bind, 0)} if bind else {}),
-    }
-
-
-def _imported(key: hostkeys.KnownKey) -> asyncssh.SSHKey:
-    import base64
-
-    import asyncssh
-
-    return asyncssh.import_public_key(f"{key.key_type} {base64.b64encode(key.blob).decode()}")
-
-
-def _key_order(known: list[str], certificates: bool) -> list[str]:
-    """Return key algorithms with those first that the host is known by.
-
-    All are offered: a host that offers only another kind than the known one must be seen as
-    changed, not as a connection that broke.
-    """
-    kinds = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}
-    order = sorted(KEY_ALGORITHMS, key=lambda name: kinds.get(name, name) not in known)
-    return [f"{name}-cert-v01@openssh.com" for name in order] * certificates + order
-
-
-@contextlib.asynccontextmanager
-async def _mapped(settings: Settings, identities: Identities, wait_s: float, tunnelled: bool) -> AsyncIterator[None]:
-    """Turn the faults of connecting into sentences, the most special first."""
-    import asyncssh
-
-    where = f"{settings.alias}" if settings.alias == settings.host else f"{settings.alias} ({settings.host})"
-    where = f"{where} port {settings.port}"
-    try:
-        yield
-    except ConsoleError:
-        raise
-    except asyncssh.PermissionDenied as error:
-        raise _refused(settings, identities, error.reason) from error
-    except asyncssh.ChannelOpenError as error:
-        raise ConnectError(f"{where}: the jump host cannot reach it", error.reason) from error
-    except asyncssh.DisconnectError as error:
-        if "authentication failures" in error.reason.lower():
-            raise _refused(settings, identities, error.reason) from error
-        if "login timeout" in error.reason.lower():
-            raise ConnectError(f"{where}: no answer to the login within {wait_s + LOGIN_S:g} s") from error
-        raise ConnectError(f"{where}: the connection ended during the login", error.reason) from error
-    except TimeoutError as error:
-        raise ConnectError(
-            f"{where}: no answer within {wait_s:g} s", hint="is the host up, and the port right?"
-        ) from error
-    except socket.gaierror as error:
-        raise ConnectError(f"{settings.host}: no such host name", error.strerror or str(error)) from error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if isinstance(error, ConnectionRefusedError):
-            raise ConnectError(
-                f"{where}: connection refused", hint="is sshd running there, and the port right?"
-            ) from error
-        raise ConnectError(f"{where}: cannot connect", reason) from error
-    except (asyncssh.Error, ValueError) as error:
-        raise ConnectError(f"{where}: cannot connect", str(error)) from error
-
-
-def _refused(settings: Settings, identities: Identities, reason: str) -> LoginRefusedError:
-    if identities.error is not None:
-        return identities.error
-    tried = ", ".join(identities.offered) or "no key was found to offer"
-    wrong = "; ".join(identities.problems)
-    return LoginRefusedError(
-        f"{settings.user}@{settings.host}:{settings.port}: login refused",
-        " · ".join(part for part in (f"offered: {tried}", wrong, reason) if part),
-        f"only keys log in: ssh-copy-id {settings.alias}",
-    )

@@ -335,7 +335,9 @@ def test_destinations(text: str, parts: tuple[str, str, int]) -> None:
     assert parse_destination(text) == parts
 
 
-@pytest.mark.parametrize("text", ["", "me@", "h:x", "h:0", "h:70000", "-oProxyCommand=x", "a b", "h:"])
+@pytest.mark.parametrize(
+    "text", ["", "me@", "h:x", "h:0", "h:70000", "-oProxyCommand=x", "a b", "h:", "h;id", "$(id)@h", "-l@h"]
+)
 def test_bad_destinations(text: str) -> None:
     with pytest.raises(ValueError):
         parse_destination(text)
