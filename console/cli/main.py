@@ -113,7 +113,7 @@ async def _verb(args: argparse.Namespace, out: Output) -> int:
     needs = getattr(args, "needs", "host")
     if (needs(args) if callable(needs) else needs) != "host":
         return await act(args, None, out)  # type: ignore[arg-type]
-    from console.operations.opening import open_desk
+    from console.operations.opening import ask_in_terminal, open_desk
 
     host: Any = _host(args)
     if host == "demo":
@@ -130,6 +130,7 @@ async def _verb(args: argparse.Namespace, out: Output) -> int:
         accept_key=args.accept_new_host_key,
         package_dirs=tuple(getattr(args, "package", None) or ()),
         say=out.say,
+        ask_passphrase=ask_in_terminal,
     )
     try:
         return await act(args, desk, out)

@@ -44,7 +44,7 @@ async def open_desk(
         say: Where narration goes.
         connect: Whether to bring the link up first.
         target: What to dial, when that is known already; goes before `host`.
-        ask_passphrase: How the passphrase of a key file is asked for; asked on a terminal when `None`.
+        ask_passphrase: How the passphrase of a key file is asked for; `None`: nobody can be asked.
 
     Raises:
         UsageError: No host is named, or no such profile.
@@ -60,7 +60,7 @@ async def open_desk(
         )
     desk = Desk(
         HostLink(
-            await _transport(wanted, accept_key, ask_passphrase or ask_in_terminal),
+            await _transport(wanted, accept_key, ask_passphrase),
             prefix=_prefix(read),
             python=read.engine.python if read else "",
             on_command=lambda record: desk.commands.append(record),
@@ -110,7 +110,7 @@ def _prefix(profile: Profile | None) -> tuple[str, ...]:
     return (profile.host.runtime or "docker", "exec", "-i", profile.host.container)
 
 
-async def _transport(wanted: str | Target, accept_key: str | None, ask: AskPassphrase) -> Transport:
+async def _transport(wanted: str | Target, accept_key: str | None, ask: AskPassphrase | None) -> Transport:
     if wanted == LOCAL:
         from console.remote.local import LocalTransport
 

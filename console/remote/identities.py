@@ -32,6 +32,7 @@ class Identities:
         only: Offer nothing but these (`IdentitiesOnly`).
         agent_path: Socket of the agent, empty for none.
         ask: How a passphrase is asked for.
+        unlocked: Keys whose passphrase was given before: a reconnect must not ask again.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Identities:
         only: bool,
         agent_path: str,
         ask: AskPassphrase | None,
+        unlocked: dict[str, asyncssh.SSHKeyPair] | None = None,
     ) -> None:
         self._where = where
         self._files = files
@@ -50,6 +52,7 @@ class Identities:
         self._only = only
         self._agent_path = agent_path
         self._ask = ask
+        self._unlocked_before = {} if unlocked is None else unlocked
         self._agent: asyncssh.SSHAgentClient | None = None
         self._waiting: list[asyncssh.SSHKeyPair] | None = None
         self._locked: list[str] = []
@@ -129,6 +132,9 @@ class Identities:
     async def _unlocked(self, file: str) -> asyncssh.SSHKeyPair | None:
         import asyncssh
 
+        if file in self._unlocked_before:
+            self.offered.append(file)
+            return self._unlocked_before[file]
         for _ in range(PASSPHRASE_TRIES):
             passphrase = await self._ask(file) if self._ask is not None else None
             if passphrase is None:
@@ -143,6 +149,7 @@ class Identities:
             except (asyncssh.KeyEncryptionError, asyncssh.KeyImportError):
                 continue
             self.offered.append(file)
+            self._unlocked_before[file] = pair
             return pair
         self.problems.append(f"{file}: wrong passphrase, {PASSPHRASE_TRIES} times")
         self.error = LoginRefusedError(f"{self._where}: the passphrase of {file} was wrong {PASSPHRASE_TRIES} times")

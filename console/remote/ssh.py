@@ -57,6 +57,7 @@ class SshTransport:
         self._files = config_files if config_files is not None else (self._home / ".ssh/config", SYSTEM_CONFIG)
         self._connect_s = connect_s
         self._once: set[str] = set()
+        self._unlocked: dict[str, asyncssh.SSHKeyPair] = {}
         self._connections: list[asyncssh.SSHClientConnection] = []
         self._ignored: tuple[str, ...] = ()
         self.login: Login | None = None
@@ -233,6 +234,7 @@ class SshTransport:
             only=settings.flag("identitiesonly") or bool(self._target.key_files),
             agent_path=agent_socket(settings.path(settings.one("identityagent"))) if asks_agent else "",
             ask=self._ask,
+            unlocked=self._unlocked,
         )
 
 

@@ -144,8 +144,38 @@ async def test_a_passphrase_is_asked_for_and_a_missing_one_said(ssh_server: SshS
 
     transport = SshTransport(target, ask_passphrase=ask)
     await transport.dial()
+    await transport.dial()  # as a reconnect does: nobody is asked again
     await transport.close()
     assert asked == [str(locked)] * 2
+
+
+@pytest.mark.skipif(shutil.which("ssh-agent") is None, reason="needs ssh-agent")
+async def test_only_the_named_key_of_a_full_agent_is_offered(ssh_host: Target, tmp_path: Path) -> None:
+    socket = tmp_path / "agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+    try:
+        while not socket.exists():
+            await asyncio.sleep(0.01)
+        for number in range(7):
+            make_key(tmp_path / f"other{number}")
+        keys = [*(str(tmp_path / f"other{n}") for n in range(7)), ssh_host.key_files[0]]
+        env = {**os.environ, "SSH_AUTH_SOCK": str(socket)}
+        subprocess.run(["ssh-add", "-q", *keys], env=env, check=True)
+        public = tmp_path / "named.pub"
+        public.write_text(Path(f"{ssh_host.key_files[0]}.pub").read_text())
+        config = tmp_path / "config"
+        config.write_text(
+            f"Host gpu\n  HostName 127.0.0.1\n  Port {ssh_host.port}\n  IdentityAgent {socket}\n  IdentitiesOnly yes\n"
+            f"  IdentityFile {tmp_path}/named\n  UserKnownHostsFile {ssh_host.known_hosts}\n"
+        )
+        transport = SshTransport(Target("gpu"), config_files=[config], home=tmp_path)
+        await transport.dial()
+        assert transport.login is not None
+        assert len(transport.login.offered) == 1
+        await transport.close()
+    finally:
+        agent.terminate()
+        agent.wait()
 
 
 async def test_nobody_there_is_one_clear_line() -> None:
