@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -18,6 +17,7 @@ from console.domain.text import clean
 from console.errors import AlreadySoError, ConsoleError, LinkLostError
 from console.operations.catalogue import BY_ID
 from console.state.store import Snapshot
+from console.ui.options import Options
 from console.ui.screens.cockpit import CockpitScreen
 from console.ui.theme import DARK, LIGHT
 from console.ui.worker import launch
@@ -26,26 +26,6 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
     from console.operations.desk import Desk
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line said."""
-
-    hosts: tuple[str, ...] = ()
-    profile: str | None = None
-    readonly: bool = False
-    accept_key: str | None = None
-    target: object | None = None
-
-    def desk(self, accept: str | None) -> dict[str, Any]:
-        """Return the arguments of `open_desk`."""
-        return {
-            "host": self.target if self.target is not None else self.hosts[0] if self.hosts else "",
-            "profile": self.profile,
-            "readonly": self.readonly,
-            "accept_key": accept,
-        }
 
 
 class TokwattApp(App[int]):
@@ -88,7 +68,7 @@ class TokwattApp(App[int]):
         await self.cockpit.furnish()
         from console.ui.connecting import connect
 
-        launch(self, connect(self), group="connect", exclusive=True, lasting=True)
+        launch(self, connect, self, group="connect", exclusive=True, lasting=True)
 
     def need_desk(self) -> Desk:
         """Return the desk, or say that there is no connection."""
@@ -167,7 +147,7 @@ class TokwattApp(App[int]):
         from console.ui.actions import ACTIONS, LASTING
 
         if verb in ACTIONS:
-            launch(self, ACTIONS[verb](self), group=f"act {verb}", lasting=verb in LASTING)
+            launch(self, ACTIONS[verb], self, group=f"act {verb}", lasting=verb in LASTING)
         else:
             self.cockpit.do(BY_ID[verb])
 

@@ -48,12 +48,12 @@ def begin(app: TokwattApp, desk: Desk) -> None:
     """Start the bridge, the endless readings and the first look around."""
     from console.ui.bridge import bridge
 
-    launch(app, bridge(app, desk.store), group="bridge", exclusive=True)
-    launch(app, _pulse(desk), group="pulse", exclusive=True, watching="link")
-    launch(app, _keep(app, "gpus", lambda: _watch("watch_gpus", desk)), group="gpus", exclusive=True)
-    launch(app, _keep(app, "throughput", lambda: _watch("watch_throughput", desk)), group="throughput", exclusive=True)
-    launch(app, _keep(app, "run", lambda: _run(desk)), group="run", exclusive=True)
-    launch(app, _survey(app, desk), group="survey", exclusive=True)
+    launch(app, bridge, app, desk.store, group="bridge", exclusive=True)
+    launch(app, _pulse, desk, group="pulse", exclusive=True, watching="link")
+    launch(app, _keep, app, "gpus", lambda: _watch("watch_gpus", desk), group="gpus", exclusive=True)
+    launch(app, _keep, app, "throughput", lambda: _watch("watch_throughput", desk), group="throughput", exclusive=True)
+    launch(app, _keep, app, "run", lambda: _run(desk), group="run", exclusive=True)
+    launch(app, _survey, app, desk, group="survey", exclusive=True)
 
 
 async def _watch(name: str, desk: Desk) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.dom import DOMNode
@@ -22,8 +23,8 @@ def owner(node: DOMNode) -> TokwattApp:
 
 def launch(
     app: TokwattApp,
-    work: Coroutine[Any, Any, None],
-    *,
+    work: Callable[..., Coroutine[Any, Any, None]],
+    *arguments: Any,
     group: str,
     exclusive: bool = False,
     lasting: bool = False,
@@ -33,18 +34,24 @@ def launch(
 
     Args:
         app: Who tells the faults.
-        work: What to do.
+        work: What to do; called when the worker begins, since one may be ended before that.
+        arguments: What it is called with.
         group: Workers of one group; `exclusive` ends the others of it first.
         exclusive: Whether the newest of a group is the only one.
         lasting: Whether a fault stays until it was read, such as that of a write.
         watching: Name of an endless reading; its fault is told in its pane instead.
     """
-    return app.run_worker(_funnel(app, work, lasting, watching), group=group, exclusive=exclusive, name=group)
+    return app.run_worker(
+        partial(_funnel, app, partial(work, *arguments), lasting, watching),
+        group=group,
+        exclusive=exclusive,
+        name=group,
+    )
 
 
-async def _funnel(app: TokwattApp, work: Coroutine[Any, Any, None], lasting: bool, watching: str) -> None:
+async def _funnel(app: TokwattApp, work: Callable[[], Coroutine[Any, Any, None]], lasting: bool, watching: str) -> None:
     try:
-        await work
+        await work()
     except AlreadySoError as error:
         app.tell(error)
     except ConsoleError as error:

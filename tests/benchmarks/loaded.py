@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from console.domain.run import LogKind, LogRecord, Run
-from console.ui.app import Options, TokwattApp
-from console.ui.widgets.lines import Lines
+from console.ui.app import TokwattApp
+from console.ui.options import Options
 from console.ui.widgets.tree import TreeView
 from tests.ui import fakes
 
@@ -44,15 +44,6 @@ class Loaded(fakes.Operations):
             await asyncio.sleep(0.05)
 
 
-class Counted(TokwattApp):
-    """Counts keys into a line of the tree."""
-
-    pressed = 0
-
-    def on_lines_moved(self, event: Lines.Moved) -> None:
-        """Leave the message alone."""
-
-
 def main() -> None:
     """Run it on this terminal."""
     patch = pytest.MonkeyPatch()
@@ -60,17 +51,18 @@ def main() -> None:
     desk = fakes.FakeDesk(filled)
     Loaded(desk).install(patch)
     shown = TreeView.line
+    pressed = [0]
 
     def counted(self: TreeView, index: int, width: int) -> Any:
-        return [(f"KEY{Counted.pressed:04}", ""), *shown(self, index, width)]
+        return [(f"KEY{pressed[0]:04}", ""), *shown(self, index, width)]
 
     def move(self: TreeView, by: int) -> None:
-        Counted.pressed += 1
+        pressed[0] += 1
         self.refresh_line(0)
 
     patch.setattr(TreeView, "line", counted)
     patch.setattr(TreeView, "action_move", move)
-    Counted(Options(("blackwell",))).run()
+    TokwattApp(Options(("blackwell",))).run()
 
 
 if __name__ == "__main__":

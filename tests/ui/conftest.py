@@ -7,7 +7,8 @@ import pytest
 
 from console.state.store import Snapshot
 from console.ui import clock
-from console.ui.app import Options, TokwattApp
+from console.ui.app import TokwattApp
+from console.ui.options import Options
 from tests.ui import fakes
 
 

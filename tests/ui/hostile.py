@@ -19,7 +19,8 @@ from console.domain.source import Document, GrepHit, TreeEntry
 from console.domain.text import SafeText, clean
 from console.domain.throughput import ThroughputSample
 from console.errors import ConsoleError
-from console.ui.app import Options, TokwattApp
+from console.ui.app import TokwattApp
+from console.ui.options import Options
 from tests.ui import fakes
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x1b]0;owned\x07\x9b31m\x00\u202e\u200b\x1b[31mhostile[bold]x[/oops][@click=app.quit]"

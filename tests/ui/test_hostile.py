@@ -112,7 +112,7 @@ def test_a_hostile_host_reaches_the_terminal_as_signs_only(size: tuple[int, int]
         os.write(fd, b"1")
         out += quiet(fd)
         os.write(fd, b"f")
-        out += written(fd, b"pattern, in every file")
+        out += written(fd, b"attern, in every file")
         os.write(fd, b"hit\r")
         out += written(fd, b"grep-" + CONTROL)
         os.write(fd, b"\r")

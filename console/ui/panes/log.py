@@ -65,6 +65,7 @@ class LogPane(Vertical, Framed):
     def feed(self, records: tuple[LogRecord, ...]) -> None:
         """Take records of the log."""
         self.view.feed(records)
+        self.name_it()
 
     def _tick(self) -> None:
         fed, at = self._counted
@@ -97,7 +98,7 @@ class LogPane(Vertical, Framed):
                 view.filter(pattern_of(text) if text else None)
                 self.name_it()
 
-        launch(owner(self), ask(), group="find", exclusive=True)
+        launch(owner(self), ask, group="find", exclusive=True)
 
     def action_pause_log(self) -> None:
         """Stop following, or follow again."""

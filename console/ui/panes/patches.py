@@ -135,7 +135,7 @@ class PatchesPane(Vertical, Framed):
         """Apply or revert at once; drift, fuzz and dirty files ask first."""
         status = self.list.current
         if status is not None:
-            launch(owner(self), self._toggle(status), group="write", lasting=True)
+            launch(owner(self), self._toggle, status, group="write", lasting=True)
 
     async def _toggle(self, status: PatchStatus) -> None:
         from console.operations import patches
@@ -155,7 +155,7 @@ class PatchesPane(Vertical, Framed):
 
     def action_check_patches(self) -> None:
         """Look at the files again."""
-        launch(owner(self), owner(self).look_at_files(), group="check", exclusive=True)
+        launch(owner(self), owner(self).look_at_files, group="check", exclusive=True)
 
     def action_capture_patch(self) -> None:
         """Make a patch of the host's uncommitted changes."""
@@ -170,4 +170,4 @@ class PatchesPane(Vertical, Framed):
                 app.say(f"captured into {path}")
                 await app.look_at_files()
 
-        launch(owner(self), capture(), group="write", lasting=True)
+        launch(owner(self), capture, group="write", lasting=True)

@@ -114,6 +114,11 @@ class SourcePane(Vertical, Framed):
             title, right = "Source  working tree against HEAD", f"+{added} −{removed}"
         self.entitle("1", title, right)
 
+    @property
+    def symbols_known(self) -> bool:
+        """Whether defs and classes of the open file were read."""
+        return self.code.document is not None and self._symbols[0] == self.code.document.path
+
     def _right(self) -> str:
         code = self.code
         symbol = code.symbol or self._enclosing(code.line_number)
@@ -157,7 +162,7 @@ class SourcePane(Vertical, Framed):
 
             self.files.fill(event.path, await source.tree(owner(self).need_desk(), event.path))
 
-        launch(owner(self), read(), group="tree")
+        launch(owner(self), read, group="tree")
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
         """Open what was chosen in the tree, the hits or the diff."""
@@ -173,7 +178,7 @@ class SourcePane(Vertical, Framed):
 
     def open(self, path: str, line: int | None = None) -> None:
         """Open a file of the host, at a line."""
-        launch(owner(self), self._open(path, line), group="open", exclusive=True)
+        launch(owner(self), self._open, path, line, group="open", exclusive=True)
 
     async def _open(self, path: str, line: int | None, last: int | None = None) -> None:
         from console.operations import source
@@ -185,7 +190,7 @@ class SourcePane(Vertical, Framed):
         self.code.marked = self._marks(document.path)
         self.code.show(document, line)
         self._turn("code")
-        launch(owner(self), self._study(), group="study", exclusive=True)
+        launch(owner(self), self._study, group="study", exclusive=True)
 
     async def _study(self) -> None:
         """Bring colours and symbols of the open file, in threads."""
@@ -223,7 +228,7 @@ class SourcePane(Vertical, Framed):
     def refresh_marks(self) -> None:
         """Mark the lines of patches again, and read the open file again when one changed it."""
         if self.code.document is not None:
-            launch(owner(self), self._open_again(self.code.document.path), group="open", exclusive=True)
+            launch(owner(self), self._open_again, self.code.document.path, group="open", exclusive=True)
 
     async def _open_again(self, path: str) -> None:
         from console.operations import source
@@ -231,9 +236,14 @@ class SourcePane(Vertical, Framed):
         document = await source.open_document(owner(self).need_desk(), path)
         self.code.marked = self._marks(document.path)
         if self.code.document is None or document.sha256 != self.code.document.sha256:
+            line, symbol = self.code.line_number, self.code.symbol
             self.code.show(document)
             await self._study()
+            self.code.place(line - 1)
+            if symbol is not None:
+                self.code.focus_symbol(self._enclosing(line))
         self.code.refresh()
+        self.name_it()
 
     # keys
 
@@ -265,7 +275,7 @@ class SourcePane(Vertical, Framed):
                 if not self.code.search(re.compile(pattern.pattern.encode(), pattern.flags & re.IGNORECASE)):
                     raise UsageError(f"{clean(text)}: not in this file")
 
-        launch(owner(self), find(), group="find", exclusive=True)
+        launch(owner(self), find, group="find", exclusive=True)
 
     def action_step(self, way: int) -> None:
         """Go to the next or previous match or hit."""
@@ -284,7 +294,7 @@ class SourcePane(Vertical, Framed):
             if text:
                 await self.grep(text)
 
-        launch(owner(self), ask(), group="grep", exclusive=True)
+        launch(owner(self), ask, group="grep", exclusive=True)
 
     async def grep(self, text: str) -> None:
         """Stream the lines that match a pattern."""
@@ -337,7 +347,7 @@ class SourcePane(Vertical, Framed):
             self.query_one("#source-diff", DiffView).show(text)
             self._turn("source-diff")
 
-        launch(owner(self), diff(), group="open", exclusive=True)
+        launch(owner(self), diff, group="open", exclusive=True)
 
     def action_copy_line(self) -> None:
         """Send the line to the terminal's clipboard."""

@@ -250,7 +250,7 @@ class BenchScreen(Screen[None]):
                 pass
             app.bell()
 
-        launch(app, measure(), group="measure", lasting=True)
+        launch(app, measure, group="measure", lasting=True)
 
     def action_stop_measuring(self) -> None:
         """End the load on the host."""

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from console.domain.host import LinkState
+from console.domain.host import Link, LinkState
 from console.operations.catalogue import VERBS, Verb
 from console.state.store import Snapshot
 from console.ui.widgets.keys import PANES, TABS, Keys, Tabs
@@ -51,6 +51,7 @@ class CockpitScreen(Screen[None]):
         self._run_id = ""
         self._phase = ""
         self._heard_at: float | None = None
+        self._was_down = False
         self.furnished = False
 
     def compose(self) -> ComposeResult:
@@ -133,20 +134,25 @@ class CockpitScreen(Screen[None]):
             return
         if run.id != self._run_id:
             self._run_id = run.id
-            launch(app, follow_log(app, app.desk, run), group="log", exclusive=True, watching="log")
+            launch(app, follow_log, app, app.desk, run, group="log", exclusive=True, watching="log")
         elif self._phase == "starting" and run.phase.value in ("ready", "failed", "lost"):
             app.bell()
-        self._phase = run.phase.value
+        if run.phase.value != self._phase:
+            self._phase = run.phase.value
+            launch(app, app.look_at_files, group="check", exclusive=True, watching="patches")
 
     def _link(self) -> LinkState:
         app = owner(self)
         return app.desk.link.state if app.desk is not None else app.snapshot.link
 
     def _show_link(self) -> None:
-        state = self._link()
+        app, state = owner(self), self._link()
         self._heard_at = state.heard_at or self._heard_at
-        down = self.banner.show(owner(self).snapshot.host.name, state, self._heard_at)
-        self.set_class(down and owner(self).desk is not None, "-stale")
+        if state.link is Link.UP and self._was_down and app.desk is not None:
+            launch(app, app.look_at_files, group="check", exclusive=True, watching="patches")
+        self._was_down = state.link is not Link.UP
+        down = self.banner.show(app.snapshot.host.name, state, self._heard_at)
+        self.set_class(down and app.desk is not None, "-stale")
 
     def _tick(self) -> None:
         app = owner(self)

@@ -113,4 +113,4 @@ class RunsScreen(Screen[None]):
 
             self.query_one(RunLines).fill(await Journal().runs())
 
-        launch(owner(self), read(), group="runs", exclusive=True)
+        launch(owner(self), read, group="runs", exclusive=True)
