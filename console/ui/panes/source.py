@@ -27,6 +27,10 @@ from console.ui.worker import launch, owner
 
 HITS_MOST = 20_000
 
+COLOURED_MOST_BYTES = 2_000_000
+OUTLINED_MOST_BYTES = 1_000_000
+"""Parsers hold the interpreter's lock: of a bigger file they would freeze the screen for seconds."""
+
 
 def pattern_of(text: str) -> re.Pattern[str]:
     """Return a pattern, caseless unless it has a capital letter.
@@ -200,8 +204,9 @@ class SourcePane(Vertical, Framed):
         document = self.code.document
         if document is None:
             return
-        self.code.colour(document, await asyncio.to_thread(parse, document.path, document.lines))
-        if document.path.endswith(".py"):
+        if document.size <= COLOURED_MOST_BYTES:
+            self.code.colour(document, await asyncio.to_thread(parse, document.path, document.lines))
+        if document.path.endswith(".py") and document.size <= OUTLINED_MOST_BYTES:
             symbols = await asyncio.to_thread(source.outline, document)
             self._symbols = (document.path, tuple(symbols))
             self.name_it()
@@ -332,7 +337,9 @@ class SourcePane(Vertical, Framed):
         else:
             symbol = self._enclosing(self.code.line_number)
             if symbol is None:
-                owner(self).tell(UsageError(f"line {self.code.line_number} is in no def or class"))
+                small = self.code.document.size <= OUTLINED_MOST_BYTES
+                why = "" if small else f"defs are looked for in files up to {OUTLINED_MOST_BYTES // 1_000_000} MB"
+                owner(self).tell(UsageError(f"line {self.code.line_number:,} is in no def or class", why))
                 return
             self.code.focus_symbol(symbol)
         self.name_it()
