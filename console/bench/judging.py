@@ -86,6 +86,7 @@ def measurement(
             "output_tokens": plan.output_tokens,
             "ignore_eos": True,
             "seed": plan.seed,
+            "token_range": list(plan.token_range),
             "api": plan.api,
             "power_samples": power.samples,
             "client_lag_p99_ms": _ms(result["lag"].get("p99_s")),

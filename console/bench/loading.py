@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from console.bench.vocabulary import USUAL
 from console.domain.text import clean
 from console.errors import ConsoleError
 from console.remote.link import HostLink
@@ -32,6 +33,8 @@ class LoadPlan:
     """`generate` (SGLang's own) or `completions`."""
     model: str = ""
     timeout_s: float = 600.0
+    token_range: tuple[int, int] = USUAL
+    """Ids of the prompts' tokens, the end excluded."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent on standard input: an API key may be among them."""
 

@@ -12,6 +12,7 @@ from console.bench.judging import measurement
 from console.bench.loading import LoadPlan, LoadProgress, load
 from console.bench.power import PowerWindow, power_between
 from console.bench.protocol import flush, wait_idle
+from console.bench.vocabulary import USUAL
 from console.domain.gpu import GpuSample
 from console.domain.measurement import Measurement, SweepProgress
 from console.domain.profile import BenchSection, LimitsSection
@@ -35,6 +36,7 @@ class Target:
     engine: str
     port: int
     model: str = ""
+    token_range: tuple[int, int] = USUAL
 
 
 class Sweep:
@@ -137,6 +139,7 @@ class Sweep:
             seed=SEED + 1000 * repeat + concurrency,
             api="generate" if self._target.engine == "sglang" else "completions",
             model=self._target.model,
+            token_range=self._target.token_range,
         )
 
     async def _retracted(self) -> float | None:

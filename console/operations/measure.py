@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import posixpath
 import re
 import time
 from collections import deque
@@ -14,13 +16,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from console.bench.sweep import SAMPLES_KEPT, Sweep, Target
+from console.bench.vocabulary import size_in, token_range
 from console.domain.activity import Activity, Outcome
 from console.domain.gpu import GpuReading, GpuSample
 from console.domain.measurement import Measurement, SweepProgress
 from console.domain.profile import BenchSection, LimitsSection
 from console.domain.run import Run, RunPhase
 from console.domain.text import clean
-from console.errors import ConsoleError, RefusedError, UsageError
+from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations.desk import Desk
 from console.operations.watch import watch_gpus
 from console.state.store import Mark
@@ -86,8 +89,10 @@ async def _measured(
         _power(desk) as samples,
     ):
         await _first_sample(desk, samples)
-        await journal.record_run(_entry(desk, run, await identity_of(desk, run)))
-        ladder = Sweep(desk.link, client, _target(run), bench, limits, offset_s)
+        identity = await identity_of(desk, run)
+        await journal.record_run(_entry(desk, run, identity))
+        tokens = token_range(await _vocabulary(desk, identity["resolved"]))
+        ladder = Sweep(desk.link, client, replace(_target(run), token_range=tokens), bench, limits, offset_s)
         ladder.power = samples
         kept = 0
         async with aclosing(ladder.run()) as steps:
@@ -180,6 +185,19 @@ async def _ready_run(desk: Desk) -> Run:
 def _target(run: Run) -> Target:
     model = run.resolved.get("served_model_name") or run.resolved.get("model_path") or ""
     return Target(run.id, run.engine or "sglang", run.port, str(model) if isinstance(model, str) else "")
+
+
+async def _vocabulary(desk: Desk, resolved: Mapping[str, Any]) -> int | None:
+    """Return the size of the served model's vocabulary; `None` when its folder on the host does not tell."""
+    model = resolved.get("model_path") or resolved.get("model")
+    if not isinstance(model, str) or not model.startswith("/"):
+        return None
+    args = {"path": posixpath.join(model, "config.json"), "hash": False, "git": False}
+    try:
+        config = json.loads((await desk.link.call("read", args)).body)
+    except (RemoteError, ValueError):
+        return None
+    return size_in(config) if isinstance(config, dict) else None
 
 
 async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:

@@ -92,13 +92,28 @@ def journal_text(path: Path) -> str:
     return "".join(one.read_bytes().decode("latin-1") for one in path.parent.iterdir())
 
 
-async def measured(desk: Desk, **more: int) -> SweepProgress:
+async def measured(desk: Desk, **more: object) -> SweepProgress:
     last = None
     async with asyncio.timeout(60), aclosing(sweep(desk, **more)) as steps:  # type: ignore[type-var, arg-type]
         async for progress in steps:
             last = progress
     assert last is not None
     return last
+
+
+async def test_prompts_keep_to_the_vocabulary_of_the_served_model(desk: Desk, engine: Engine, tmp_path: Path) -> None:
+    run = desk.store.snapshot.run
+    assert run is not None
+    for model, bounds in (("small", (256, 1024)), ("not-there", (1000, 9000))):
+        if model == "small":
+            (tmp_path / model).mkdir()
+            (tmp_path / model / "config.json").write_text('{"text_config": {"vocab_size": 1024}}')
+        engine.asked.clear()
+        desk.store.update(run=replace(run, resolved={"model_path": str(tmp_path / model)}))
+        done = await measured(desk, concurrency=(2,))
+        ids = {token for asked in engine.asked for token in asked["input_ids"]}
+        assert bounds[0] <= min(ids) and max(ids) < bounds[1] and len(ids) > 50
+        assert done.done[0].protocol["token_range"] == list(bounds)
 
 
 async def test_a_ladder_is_idle_flushed_warm_measured_and_journalled(desk: Desk, engine: Engine) -> None:
