@@ -20,6 +20,7 @@ import pytest
 from console.remote.outpost import recovery, snapshot, transaction
 from console.remote.outpost.calls import Call, Fault
 from console.remote.outpost.keep import Keep
+from tests import needs
 from tests.wheels import commit_all, git
 
 AS_NOBODY = """
@@ -256,9 +257,9 @@ def test_git_overlooks_our_folder(package: Path) -> None:
     assert git(package.parent, "status", "--short") == " M pkg/a.py\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become an ordinary login")
 @pytest.mark.parametrize("what", ["file", "folder", "beside"])
 def test_an_ordinary_login_without_the_right_is_told_which(open_package: Path, what: str) -> None:
+    needs.root("to become an ordinary login")
     for path in (open_package.parent, open_package, open_package / "a.py"):
         os.chown(path, 65534, 65534)
     closed = {"file": open_package / "a.py", "folder": open_package, "beside": open_package.parent}[what]
@@ -273,8 +274,8 @@ def test_an_ordinary_login_without_the_right_is_told_which(open_package: Path, w
     assert sorted(str(path) for path in open_package.parent.rglob("*")) == before
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become an ordinary login")
 def test_an_owner_that_cannot_be_kept_refuses(open_package: Path) -> None:
+    needs.root("to become an ordinary login")
     for path in (open_package.parent, open_package):
         os.chown(path, 65534, 65534)
     (open_package / "a.py").chmod(0o666)
@@ -289,23 +290,18 @@ def test_an_owner_that_cannot_be_kept_refuses(open_package: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 kB; needs root and the right to mount."""
+    """A file system of 64 kB."""
     folder = tmp_path / "disk"
-    folder.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, text=True
-    )
-    if done.returncode:
-        pytest.skip(f"cannot mount: {done.stderr.strip()}")  # every step of a full disk is cut above as well
+    needs.mounted("-t", "tmpfs", "-o", "size=64k", "tmpfs", at=folder)
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    needs.unmount(folder)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to set the attribute")
 def test_an_immutable_file_is_told_before_anything(package: Path) -> None:
     file = package / "a.py"
-    if subprocess.run(["chattr", "+i", str(file)], capture_output=True).returncode:
-        pytest.skip("no such attribute on this file system")
+    needs.root("to set the attribute")
+    if (done := subprocess.run(["chattr", "+i", str(file)], capture_output=True, text=True)).returncode:
+        needs.lacking(f"a file system with an immutable attribute: {done.stderr.strip()}")
     try:
         with pytest.raises(Fault) as caught:
             write(package, {"a.py": (b"a = 1\n", b"a = 2\n")})
