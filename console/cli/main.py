@@ -19,7 +19,18 @@ from console.errors import ConsoleError, UsageError
 if TYPE_CHECKING:
     from console.operations.desk import Desk
 
-VERB_MODULES: tuple[str, ...] = ("source", "patch", "gpus", "bench", "runs", "serve", "logs", "profile", "doctor", "demo")
+VERB_MODULES: tuple[str, ...] = (
+    "source",
+    "patch",
+    "gpus",
+    "bench",
+    "runs",
+    "serve",
+    "logs",
+    "profile",
+    "doctor",
+    "demo",
+)
 """Modules of `cli/verbs`, in the order of the help."""
 
 
@@ -52,14 +63,29 @@ def _common(before: bool) -> argparse.ArgumentParser:
     return common
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def _front() -> argparse.ArgumentParser:
+    """Return the parser of what stands before a verb."""
     top = _Parser(
         prog="tokwatt",
         description="Tune LLM inference servers over SSH. Without a verb: the cockpit.",
         parents=[_common(before=True)],
     )
     top.add_argument("--version", action="version", version=f"tokwatt {__version__}")
+    return top
+
+
+def _without_verb(argv: Sequence[str]) -> argparse.Namespace | None:
+    """Return the arguments of a command line without a verb: loading all verbs would delay the first frame by 80 ms."""
+    if {"-h", "--help"} & set(argv):
+        return None
+    args, rest = _front().parse_known_args(argv)
+    args.verb = None
+    return None if rest else args
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = _front()
     verbs = top.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
     after = _common(before=False)
     for name in VERB_MODULES:
@@ -76,7 +102,7 @@ def run(argv: Sequence[str], cockpit: Cockpit) -> int:
     """
     out = Output()
     try:
-        args = parser().parse_args(argv)
+        args = _without_verb(argv) or parser().parse_args(argv)
         out.json = bool(args.json)
         status = asyncio.run(_verb(args, out)) if args.verb is not None else asyncio.run(_demo_first(args, out))
         return cockpit(args) if args.verb is None or getattr(args, "target", None) is not None else status
