@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from console.domain.host import LinkState
@@ -94,7 +95,25 @@ async def ask_in_terminal(file: str) -> str | None:
 
 def _follow(desk: Desk, state: LinkState) -> None:
     facts = desk.link.known_facts
+    if facts is not None and desk.profile is not None:
+        at_home = _at_home(desk.profile, facts.home)
+        if at_home != desk.profile:
+            desk.profile = at_home
+            desk.store.update(profile=at_home)
     desk.store.update(host=desk.link.host, link=state, facts=facts)
+
+
+def _at_home(profile: Profile, home: str) -> Profile:
+    """Return the profile with `~/` in its paths made the home folder on the host: no shell reads them there."""
+
+    def there(path: str) -> str:
+        return home.rstrip("/") + path[1:] if path == "~" or path.startswith("~/") else path
+
+    return replace(
+        profile,
+        engine=replace(profile.engine, python=there(profile.engine.python)),
+        launch=replace(profile.launch, workdir=there(profile.launch.workdir)),
+    )
 
 
 def _profile(name_or_path: str) -> Profile:

@@ -46,3 +46,16 @@ async def test_an_unreachable_host_leaves_nothing_behind() -> None:
     with pytest.raises(ConnectError):
         await open_desk(Target("nobody", "127.0.0.1", free_port(), "me", read_config=False))
     assert asyncio.all_tasks() == before
+
+
+async def test_the_home_folder_in_a_profile_is_the_hosts(tmp_path: Path) -> None:
+    profile = tmp_path / "p.toml"
+    profile.write_text(
+        'schema = 1\n[host]\nssh = "local"\n[engine]\npython = "~/env/bin/python3"\n[launch]\nworkdir = "~"\n'
+    )
+    desk = await open_desk(profile=str(profile))
+    home = desk.link.facts.home
+    assert desk.profile is not None
+    assert (desk.profile.engine.python, desk.profile.launch.workdir) == (f"{home}/env/bin/python3", home)
+    assert desk.store.snapshot.profile == desk.profile
+    await desk.link.close()
