@@ -29,7 +29,7 @@ def test_power_is_within_two_percent_of_nvidia_smi() -> None:
 
 
 def test_energy_counter_is_within_three_percent_of_integrated_watts() -> None:
-    changes = []
+    changes: list[tuple[float, float]] = []
     for sample in _probe():
         energy = sample["gpus"][0]["energy_j"]
         if energy is not None and (not changes or changes[-1][1] != energy):
