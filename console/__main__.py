@@ -9,8 +9,13 @@ import sys
 def main() -> None:
     """Run `tokwatt`."""
     from console.cli.main import run
+    from console.cli.output import finish
 
-    sys.exit(run(sys.argv[1:], cockpit))
+    try:
+        status = run(sys.argv[1:], cockpit)
+    except SystemExit as leaving:  # --help and --version
+        status = leaving.code if isinstance(leaving.code, int) else 0
+    sys.exit(finish(status))
 
 
 def cockpit(args: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import os
 
 from console.cli.output import Output
 from console.domain.source import GrepHit
+from console.errors import ConsoleError
 
 
 class Hits:
@@ -19,6 +20,7 @@ class Hits:
         self._after: list[tuple[int, bytes]] = []
         self._grouped = False
         self._pending = bytearray()
+        self._fault: Exception | None = None
 
     def take(self, hit: GrepHit, context: int) -> None:
         """Print a hit with the lines before it; those after it wait, since they may be hits, too."""
@@ -51,11 +53,24 @@ class Hits:
 
     def _write(self, data: bytes) -> None:
         """Print what came in one part of the answer at once: before the next part is waited for."""
+        if self._fault is not None:
+            raise self._fault
         if not self._pending:
-            asyncio.get_running_loop().call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self._flush_soon)
         self._pending += data
 
+    def _flush_soon(self) -> None:
+        try:
+            self._flush()
+        except (
+            BrokenPipeError,
+            ConsoleError,
+        ) as fault:  # the loop would only log it: raised where the next line is printed
+            self._fault = fault
+
     def _flush(self) -> None:
+        if self._fault is not None:
+            raise self._fault
         data, self._pending = bytes(self._pending), bytearray()
         if data:
             self._out.raw(data.removesuffix(b"\n") if self._out.stdout.isatty() else data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections import deque
 from collections.abc import Callable
@@ -46,6 +47,9 @@ class Desk:
     @property
     def operator(self) -> str:
         """Login here and there, for journal and lock: `ada@laptop as root`."""
-        here = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
+        try:
+            here = getpass.getuser()
+        except (KeyError, OSError):  # a container's user may have no name
+            here = str(os.getuid())
         there = self.link.facts.user
         return f"{here}@{os.uname().nodename} as {there}"

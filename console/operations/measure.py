@@ -51,9 +51,11 @@ async def sweep(desk: Desk, *, concurrency: Sequence[int] = (), repeats: int = 0
         repeats: Instead of the profile's, unless 0.
 
     Raises:
+        ReadOnlyError: Load and an emptied prefix cache are changes, too.
         RefusedError: No server is ready.
         UsageError: A concurrency is not a positive number.
     """
+    desk.must_write("bench run")
     bench, limits = _bench(desk, concurrency, repeats)
     run = await _ready_run(desk)
     text = f"measure {run.id} at {', '.join(map(str, bench.concurrency))}"

@@ -48,6 +48,7 @@ async def start(desk: Desk, *, accept_running: bool = False) -> Run:
         found = await launching.preflight(desk, profile)
         _must_be_clean(states)
         launching.must_have_port(desk, profile, found, await all_runs(desk) if found.listeners else ())
+        _must_be_alone(desk, profile, states)
         run = await _launched(desk, profile, found)
         done(f"run {run.id}, pid {run.process.pid if run.process else '?'}")
     return run
@@ -248,6 +249,18 @@ def _must_be_clean(states: Sequence[running.State]) -> None:
                 f"run {run.id} is not gone: {running.orphans(state['processes'])}",
                 hint=f"tokwatt serve stop {run.id} ends them",
             )
+
+
+def _must_be_alone(desk: Desk, profile: Profile, states: Sequence[running.State]) -> None:
+    """Raise `RefusedError` when a run of ours has the port and does not listen yet: two would fight for it."""
+    state = _on_port(states, profile)
+    if state is not None:
+        run = running.run_of(state)
+        raise RefusedError(
+            f"{desk.link.host.name}: port {run.port} is taken by run {run.id} of {run.profile} (pid {state['pid']})",
+            "it is alive",
+            "serve restart stops it first",
+        )
 
 
 async def _living(desk: Desk, profile: Profile, states: Sequence[running.State]) -> Run | None:

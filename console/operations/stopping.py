@@ -32,7 +32,7 @@ async def end_run(desk: Desk, run: Run, say: Say, *, grace_s: float) -> State:
     state = (await desk.link.call("note_stop", {"folder": run.folder, "operator": desk.operator})).result
     members = _ids(state)
     if state["pid"] is not None and state["alive"]:
-        await _abort(desk, run, say)
+        await _abort(desk, run, members, say)
         say(f"SIGTERM to pid {state['pid']}")
         await _terminate(desk, state)
         state, members = await _wait_gone(desk, run, members, say, grace_s)
@@ -49,10 +49,14 @@ async def end_run(desk: Desk, run: Run, say: Say, *, grace_s: float) -> State:
     return (await desk.link.call("run_state", {"folder": run.folder})).result
 
 
-async def _abort(desk: Desk, run: Run, say: Say) -> None:
+async def _abort(desk: Desk, run: Run, members: Mapping[int, int], say: Say) -> None:
     """End the requests in flight, so that draining does not wait for them."""
     import httpx
 
+    listeners = (await desk.link.call("ports", {"port": run.port})).result["listeners"]
+    if not any(entry["pid"] in members for entry in listeners):
+        say(f"no request to abort: {'another server has' if listeners else 'nothing listens on'} port {run.port}")
+        return
     path, body = engine(run.engine).abort
     try:
         async with http_client(desk.link, run.port, timeout_s=2) as client:

@@ -256,6 +256,8 @@ def parse_destination(text: str) -> tuple[str, str, int]:
     # As OpenSSH: names stand in ProxyCommand and Match exec, where a shell would read more into them.
     if not host or host.startswith("-") or user.startswith("-") or not set(host + user).isdisjoint(_FORBIDDEN):
         raise ValueError(f"no host in {text!r}")
+    if not text.isprintable():
+        raise ValueError("only printable characters make a host name")
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ValueError(f"bad port {port!r}")
     return host, user, int(port or 0)

@@ -89,6 +89,7 @@ def test_runs() -> None:
     listed = run("runs", "list")
     assert listed.returncode == 0 and "r1  demo [DEMO]  p" in listed.stdout
     (shown,) = objects(run("runs", "show", "r1", "--json").stdout)
+    assert all(one["started_at"].endswith("+00:00") for one in shown["measurements"]) and shown["measurements"]
     assert shown["measurements"][0]["output_throughput_tok_s"] == 32
     unlike = run("runs", "compare", "r1", "r2")
     assert unlike.returncode == 3 and "model x against y" in unlike.stderr

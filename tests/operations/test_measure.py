@@ -20,7 +20,7 @@ from console.domain.activity import Outcome
 from console.domain.measurement import SweepProgress
 from console.domain.patch import DiskState, PatchStatus, WriteReceipt
 from console.domain.run import FileHash, Run, RunPhase
-from console.errors import ConsoleError, RefusedError, UsageError
+from console.errors import ConsoleError, ReadOnlyError, RefusedError, UsageError
 from console.journal.book import Journal
 from console.operations.compare import compare
 from console.operations.desk import Desk
@@ -134,6 +134,13 @@ async def test_a_ladder_is_idle_flushed_warm_measured_and_journalled(desk: Desk,
     assert desk.store.snapshot.sweep == done and desk.store.snapshot.activities[-1].outcome is Outcome.DONE
     assert [mark.kind for mark in desk.store.snapshot.marks] == ["measurement", "measurement"]
     assert desk.store.snapshot.sweep.current is None and desk.store.snapshot.sweep.step == ""
+
+
+async def test_readonly_puts_no_load_on_a_server(desk: Desk, engine: Engine) -> None:
+    desk.readonly = True
+    with pytest.raises(ReadOnlyError, match="bench run"):
+        await measured(desk)
+    assert (engine.flushed, engine.asked) == (0, [])
 
 
 async def test_repeats_have_other_prompts(desk: Desk, engine: Engine) -> None:

@@ -271,6 +271,28 @@ async def test_not_ready_in_time_says_where_it_is(local_link: HostLink, profile:
     await server.stop(desk, run, grace_s=0.2)
 
 
+async def test_a_port_belongs_to_a_run_that_does_not_listen_yet(
+    local_link: HostLink, profile: Profile, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    desk = await desk_of(local_link, with_args(profile, gate=str(tmp_path / "never")), said)
+    run = await server.start(desk)
+    other = await desk_of(local_link, replace(profile, name="another"))
+    with pytest.raises(RefusedError, match=f"port {run.port} is taken by run {run.id} of fake") as caught:
+        await server.start(other)
+    assert caught.value.hint == "serve restart stops it first"
+    asked: list[bytes] = []
+
+    async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        writer.close()
+
+    async with await asyncio.start_server(stranger, "127.0.0.1", run.port):
+        await server.stop(desk, run, grace_s=0.2)
+    assert asked == [], "the requests of another server are not ours to abort"
+    assert f"no request to abort: another server has port {run.port}" in said
+
+
 @pytest.mark.parametrize(
     ("launch", "python", "title"),
     [

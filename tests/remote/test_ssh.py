@@ -366,7 +366,22 @@ def test_destinations(text: str, parts: tuple[str, str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "me@", "h:x", "h:0", "h:70000", "-oProxyCommand=x", "a b", "h:", "h;id", "$(id)@h", "-l@h"]
+    "text",
+    [
+        "",
+        "me@",
+        "h:x",
+        "h:0",
+        "h:70000",
+        "-oProxyCommand=x",
+        "a b",
+        "h:",
+        "h;id",
+        "$(id)@h",
+        "-l@h",
+        "h\udcff",
+        "h\x1b",
+    ],
 )
 def test_bad_destinations(text: str) -> None:
     with pytest.raises(ValueError):

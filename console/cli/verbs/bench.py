@@ -9,6 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from console.cli.output import when
 from console.domain.measurement import Measurement, SweepProgress
 from console.domain.text import dash
 from console.errors import UsageError
@@ -52,7 +53,8 @@ async def run_ladder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
             for one in progress.done[shown:]:
                 failed = failed or not one.completed
                 if out.json:
-                    out.record({"host": desk.link.host.name, "badge": badge, **dataclasses.asdict(one)})
+                    plain = {**dataclasses.asdict(one), "started_at": when(one.started_at)}
+                    out.record({"host": desk.link.host.name, "badge": badge, **plain})
                 else:
                     if one is progress.done[0]:
                         out.line(_header())

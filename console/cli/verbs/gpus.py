@@ -60,7 +60,7 @@ async def act(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     async with aclosing(samples if args.follow else _settled(samples)) as stream:  # type: ignore[type-var]
         async for sample in stream:
             found = found or bool(sample.gpus)
-            _print(sample, out)
+            _print(sample, out, desk.link.host.name)
     return 0 if found else 1
 
 
@@ -73,7 +73,7 @@ def _from_file(args: argparse.Namespace, out: Output) -> int:
         raise UsageError(f"{args.file}: cannot be read", error.strerror or str(error)) from error
     samples = parse_gpu_file(data, tuple(args.fields.split(",")) if args.fields else ())
     for sample in samples:
-        _print(sample, out)
+        _print(sample, out, args.file)
     if not samples:
         out.say(f"{args.file}: no GPU readings in it")
     return 0 if any(sample.gpus for sample in samples) else 1
@@ -90,12 +90,12 @@ async def _settled(samples: AsyncIterator[GpuSample]) -> AsyncIterator[GpuSample
                 return
 
 
-def _print(sample: GpuSample, out: Output) -> None:
+def _print(sample: GpuSample, out: Output, whose: str) -> None:
     if out.json:
         out.record(plain(sample))
         return
     if sample.reason:
-        out.line(f"no readings: {sample.reason}")
+        out.say(f"{whose}: no GPU readings: {sample.reason}")
     for gpu in sample.gpus:
         out.line(_line(gpu))
     if len(sample.gpus) > 1:

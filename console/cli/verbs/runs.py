@@ -7,9 +7,9 @@ import csv
 import dataclasses
 import io
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from console.cli.output import when
 from console.domain.text import dash
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def list_runs(args: argparse.Namespace, desk: Desk | None, out: Output) ->
         ladder = ", ".join(str(number) for number in sorted({one.concurrency_limit for one in entry.measurements}))
         badge = f" [{entry.badge}]" if entry.badge else ""
         out.line(
-            f"{entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {_when(entry.started_at)}"
+            f"{entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {when(entry.started_at)}"
             f"  best {dash(entry.best_tok_s)} tok/s  at {ladder or '—'}"
         )
     if not entries:
@@ -70,7 +70,7 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
         return 0
     badge = f" [{entry.badge}]" if entry.badge else ""
     out.line(
-        f"{entry.id}  {entry.host}{badge}  profile {entry.profile or '—'}  {entry.engine}  {_when(entry.started_at)}"
+        f"{entry.id}  {entry.host}{badge}  profile {entry.profile or '—'}  {entry.engine}  {when(entry.started_at)}"
     )
     for name in ("package", "patches_on", "git"):
         value = entry.identity.get(name)
@@ -140,7 +140,7 @@ def _row(entry: RunEntry, one: Any) -> dict[str, Any]:
         elif name == "tainted":
             row[name] = "; ".join(value)
         elif name == "started_at":
-            row[name] = _when(value)
+            row[name] = when(value)
         elif name != "protocol":
             row[name] = value
     return row
@@ -153,16 +153,14 @@ def _plain(entry: RunEntry, *, whole: bool) -> dict[str, Any]:
         "badge": entry.badge,
         "profile": entry.profile,
         "engine": entry.engine,
-        "started_at": _when(entry.started_at),
+        "started_at": when(entry.started_at),
         "best_output_tok_s": entry.best_tok_s,
     }
     if whole:
         found["identity"] = entry.identity
-        found["measurements"] = [dataclasses.asdict(one) for one in entry.measurements]
+        found["measurements"] = [
+            {**dataclasses.asdict(one), "started_at": when(one.started_at)} for one in entry.measurements
+        ]
     else:
         found["measurements"] = len(entry.measurements)
     return found
-
-
-def _when(epoch: float) -> str:
-    return datetime.fromtimestamp(epoch, UTC).isoformat(timespec="seconds")
