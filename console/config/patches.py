@@ -4,7 +4,8 @@ An edit replaces the text `find` by `replace`. Line ends in them: TOML itself dr
 behind the opening quotes; of what is left, **one newline at the end of `find` and of `replace` does
 not count**, so that a block of lines means the same with and without it. Inside, newlines count
 and stand for the file's own line ends (CRLF in a CRLF file). To add a blank line at the end of
-`replace`, write two.
+`replace`, write two. `insert_before` and `insert_after` stand for whole lines above the line where
+`find` begins, or below the one where it ends. `create` is a whole new file, to the byte.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 
 from console.config import paths
 from console.config.lines import KeyPath, TomlFile, read_toml
-from console.domain.patch import Applies, Edit, Patch, Requires
+from console.domain.patch import Applies, Edit, EditKind, Patch, Requires
 from console.errors import ConsoleError, FormatError
 
 DIFF_SUFFIXES = (".diff", ".patch")
@@ -30,8 +31,12 @@ _HINTS = {"search": "find", "path": "file", "replacement": "replace", "descripti
 
 class _Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str
-    find: str
-    replace: str
+    find: str = ""
+    replace: str | None = None
+    insert_before: str | None = None
+    insert_after: str | None = None
+    create: str | None = None
+    delete: bool = False
     within: str = ""
     count: int = 1
 
@@ -62,6 +67,8 @@ class _Patch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     edit: tuple[_Edit, ...] = ()
     diff: str = ""
     skip: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    conflicts_with: tuple[str, ...] = ()
 
 
 def load_patch(path: Path) -> Patch:
@@ -99,6 +106,8 @@ def load_patch(path: Path) -> Patch:
         diff=_text(diff_path, f"{file.path}:{file.line(('diff',))}: diff = {part.diff!r}") if diff_path else None,
         diff_path=str(diff_path or ""),
         skip=part.skip,
+        after=part.after,
+        conflicts_with=part.conflicts_with,
     )
 
 
@@ -130,7 +139,8 @@ def _told(said: str, file: TomlFile) -> FormatError:
         return file.fault(key, f"has no {missing[1]}")
     if wrong := re.match(r"Expected `([^`]*)`, got `([^`]*)`", what):
         words = {"str": "a string", "int": "an integer", "object": "a table", "array": "an array"}
-        return file.fault(key, f"must be {words.get(wrong[1], wrong[1])}, not {words.get(wrong[2], wrong[2])}")
+        expected = wrong[1].removesuffix(" | null")
+        return file.fault(key, f"must be {words.get(expected, expected)}, not {words.get(wrong[2], wrong[2])}")
     return file.fault(key, what)
 
 
@@ -147,23 +157,50 @@ def _known(key: KeyPath) -> list[str]:
 
 def _edit(index: int, part: _Edit, all_parts: tuple[_Edit, ...], file: TomlFile) -> Edit:
     where: KeyPath = ("edit", index)
-    find, replace = part.find.removesuffix("\n"), part.replace.removesuffix("\n")
+    kind, text = _kind(part, file, where)
+    find, replace = part.find.removesuffix("\n"), text.removesuffix("\n")
+    if ".." in part.file.split("/") or "\0" in part.file or not part.file.strip("/"):
+        raise file.fault((*where, "file"), f"= {part.file!r}: must stay inside the engine package")
+    if kind in (EditKind.CREATE, EditKind.DELETE):
+        _check_whole(part, all_parts, file, where, kind)
+        return Edit(part.file, "", text, line=file.line(where), kind=kind)
     if not find:
         raise file.fault((*where, "find"), "is empty")
     if not replace:
         hint = "keep a neighbouring line in both, or on could not be told from not found"
-        raise file.fault((*where, "replace"), "is empty", hint)
-    if find == replace:
+        raise file.fault((*where, kind.value), "is empty", hint)
+    if kind is EditKind.REPLACE and find == replace:
         raise file.fault((*where, "replace"), "is the same as find")
     if part.count < 1:
         raise file.fault((*where, "count"), f"is {part.count}; it must be 1 or more")
-    if ".." in part.file.split("/") or "\0" in part.file or not part.file.strip("/"):
-        raise file.fault((*where, "file"), f"= {part.file!r}: must stay inside the engine package")
     for earlier in all_parts[:index]:
-        same_place = (earlier.file, earlier.within) == (part.file, part.within)
+        same_place = (earlier.file, earlier.within, _kind(earlier, file, where)[0]) == (part.file, part.within, kind)
         if same_place and earlier.find.removesuffix("\n") == find:
             raise file.fault((*where, "find"), "is the same as in an earlier edit", "use count")
-    return Edit(part.file, find, replace, part.within, part.count, file.line(where))
+    return Edit(part.file, find, replace, part.within, part.count, file.line(where), kind)
+
+
+def _kind(part: _Edit, file: TomlFile, where: KeyPath) -> tuple[EditKind, str]:
+    """Return what the edit does, and its text."""
+    given = {kind: text for kind in EditKind if isinstance(text := getattr(part, kind.value), str)}
+    if part.delete:
+        given[EditKind.DELETE] = ""
+    if len(given) != 1:
+        said = f"has {' and '.join(given)}" if given else "has no replace"
+        raise file.fault(where, said, f"an edit has one of {', '.join(EditKind)}")
+    return next(iter(given.items()))
+
+
+def _check_whole(part: _Edit, all_parts: tuple[_Edit, ...], file: TomlFile, where: KeyPath, kind: EditKind) -> None:
+    for name, empty in (("find", ""), ("within", ""), ("count", 1)):
+        if getattr(part, name) != empty:
+            raise file.fault((*where, name), f"has no meaning beside {kind}, which is about the whole file")
+    if kind is EditKind.CREATE and not part.create:
+        raise file.fault((*where, "create"), "is empty", "write one line at least, or on could not be told")
+    if sum(other.file == part.file for other in all_parts) > 1:
+        raise file.fault(
+            (*where, "file"), f"= {part.file!r}: another edit is about this file, and this one about all of it"
+        )
 
 
 def _check_versions(part: _Applies, file: TomlFile) -> None:

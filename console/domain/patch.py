@@ -9,9 +9,23 @@ from enum import StrEnum
 from console.domain.text import SafeText
 
 
+class EditKind(StrEnum):
+    """What an edit does."""
+
+    REPLACE = "replace"
+    INSERT_BEFORE = "insert_before"
+    """`replace` holds whole lines to be put above the line where `find` begins."""
+    INSERT_AFTER = "insert_after"
+    """The same, below the line where `find` ends."""
+    CREATE = "create"
+    """`replace` is the whole of a new file; there is no `find`."""
+    DELETE = "delete"
+    """The file goes; there is neither `find` nor `replace`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Find and replace once in one file."""
+    """Find and replace once in one file, or one of the other kinds."""
 
     file: str
     """Relative to the engine package."""
@@ -23,6 +37,7 @@ class Edit:
     """How often `find` must be there."""
     line: int = 0
     """Line of the patch file where the edit stands, for messages."""
+    kind: EditKind = EditKind.REPLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +76,10 @@ class Patch:
     diff_path: str = ""
     skip: tuple[str, ...] = ()
     """Files or folders of the diff that are left out, such as `tests/`."""
+    after: tuple[str, ...] = ()
+    """Patches that must be on before this one."""
+    conflicts_with: tuple[str, ...] = ()
+    """Patches that must not be on beside it."""
     fault: str = ""
     """Why the patch file itself is wrong; empty when it is not."""
 
@@ -110,7 +129,11 @@ class FileChange:
     before_sha256: str = ""
     after_sha256: str = ""
     mode: int | None = None
-    """Of a new file, when the patch says."""
+    """Wanted, where the patch says."""
+    like: str = ""
+    """File whose mode a new one takes: the one that it was renamed from."""
+    mode_before: int | None = None
+    """Present mode, where the mode is part of the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +160,10 @@ class PatchStatus:
     """(file, sha256 or empty for no file) as this status saw them: handed back to `apply`, drift refuses."""
     asks: tuple[str, ...] = ()
     """What has to be confirmed before a write: drift, fuzz, uncommitted changes that are not ours."""
+    conflict: tuple[SafeText, ...] = ()
+    """What was expected, what is there and what is wanted, where it does not fit."""
+    warnings: tuple[str, ...] = ()
+    """What an operator should know before a write, and need not confirm: another interpreter's copy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,14 @@ class Scene:
 
     def planned(self, patch: Patch, files: Mapping[str, bytes | None]) -> PatchPlan:
         """Plan one patch on some contents with the facts of this host."""
-        return plan(patch, files, self.facts, ours=patch.name in self.ours, found=self.told.get("found"))
+        ours, found = patch.name in self.ours, self.told.get("found")
+        return plan(patch, files, self.facts, ours=ours, found=found, modes=self.modes)
+
+    @property
+    def modes(self) -> dict[str, int]:
+        """Modes of the files that are there, where the host told them."""
+        facts: Mapping[str, Mapping[str, Any] | None] = self.told.get("files") or {}
+        return {path: int(fact["mode"]) for path, fact in facts.items() if fact and "mode" in fact}
 
     @property
     def ours(self) -> Mapping[str, Any]:
@@ -63,7 +70,11 @@ class Scene:
         if on:
             ours[name] = entry
         files = overlaps.with_changes(self.files, changes)
-        return judged(replace(self, files=files, told={**self.told, "ours": ours}), [p.patch for p in self.plans])
+        facts = dict(self.told.get("files") or {})
+        for change in changes:
+            facts[change.path] = {**(facts.get(change.path) or {}), **({"mode": change.mode} if change.mode else {})}
+        told = {**self.told, "ours": ours, "files": facts}
+        return judged(replace(self, files=files, told=told), [p.patch for p in self.plans])
 
     def foreign(self, files: Sequence[str]) -> tuple[str, ...]:
         """Return which of the files hold uncommitted changes that are not of our patches."""

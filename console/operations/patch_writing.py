@@ -57,7 +57,8 @@ async def write(
             "before": change.before_sha256 or None,
             "after": change.after_sha256 or None,
             "size": len(change.after or b""),
-            **({"mode": change.mode} if change.mode is not None and change.before is None else {}),
+            **({"mode": change.mode} if change.mode is not None else {}),
+            **({"like": change.like} if change.like else {}),
         }
         for change in changes
     ]

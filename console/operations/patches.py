@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from console.config import paths
 from console.config.patches import DIFF_SUFFIXES, load_or_fault
@@ -238,7 +239,7 @@ def _to_off(scene: Scene, item: PatchPlan, force: bool) -> tuple[FileChange, ...
     return item.changes(on=False)
 
 
-def _recorded(scene: Scene, files: Sequence[dict[str, str | None]]) -> tuple[FileChange, ...] | None:
+def _recorded(scene: Scene, files: Sequence[Mapping[str, Any]]) -> tuple[FileChange, ...] | None:
     """Return what takes a journalled change back; `None` where its lines are not as they were left."""
     changes = []
     for file in files:
@@ -258,8 +259,13 @@ def _recorded(scene: Scene, files: Sequence[dict[str, str | None]]) -> tuple[Fil
             wanted = take_back(before, after, present)
             if wanted is None:
                 return None
-        changes.append(FileChange(path, path, present, wanted, sha256(present), sha256(wanted)))
-    return tuple(change for change in changes if change.before != change.after)
+        mode = file.get("mode_before") if present is None or file.get("mode") is not None else None
+        changes.append(
+            FileChange(
+                path, path, present, wanted, sha256(present), sha256(wanted), mode if wanted is not None else None
+            )
+        )
+    return tuple(change for change in changes if change.before != change.after or change.mode is not None)
 
 
 def _refuse_lower(scene: Scene, name: str, changes: tuple[FileChange, ...]) -> None:

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     DELETE = "delete"
     BINARY = "binary"
     RENAME = "rename"
+    COPY = "copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,15 @@ class Section:
     kind: Kind = Kind.MODIFY
     hunks: list[Hunk] = field(default_factory=list)
     mode: int | None = None
+    """Of the file when the patch is on."""
+    old_mode: int | None = None
+    """Of the file when the patch is off."""
+
+    @property
+    def changes_mode(self) -> bool:
+        """Whether a file that stays becomes executable, or stops being so."""
+        old, new = self.old_mode, self.mode
+        return self.kind in (Kind.MODIFY, Kind.RENAME) and old is not None and new is not None and old != new
 
     @property
     def path(self) -> str:
@@ -114,7 +124,11 @@ class DiffReader:
                 raise self._fault(self._at, "a context diff; make a unified one (diff -u)")
             else:
                 self._at += 1
-        self._sections = [section for section in self._sections if section.hunks or section.kind is not Kind.MODIFY]
+        self._sections = [
+            section
+            for section in self._sections
+            if section.hunks or section.kind is not Kind.MODIFY or section.changes_mode
+        ]
         if not self._sections:
             raise FormatError(f"{self._name}: no change to the contents of any file is in this diff")
         for section in self._sections:
@@ -138,25 +152,36 @@ class DiffReader:
             if line.startswith((b"diff --git ", b"@@ ")):
                 return
             if line.startswith(b"--- ") and self._peek(1).startswith(b"+++ "):
-                section.old_path, section.new_path = self._pair()
-                self._null(section)
+                pair = self._pair()
+                if section.kind not in (Kind.RENAME, Kind.COPY):
+                    section.old_path, section.new_path = pair
+                    self._null(section)
                 return
-            if line.startswith((b"new file mode ", b"new mode ")):
-                if not line.rpartition(b" ")[2].startswith(b"100"):
-                    raise self._fault(self._at, "a link or submodule; only regular files can be patched")
-                section.mode = int(line[-3:], 8)
-                section.kind = Kind.CREATE if line.startswith(b"new file") else section.kind
-            elif line.startswith(b"deleted file mode "):
-                section.kind = Kind.DELETE
-            elif line.startswith((b"rename ", b"copy ")):
-                section.kind = Kind.RENAME
+            if line.startswith((b"new file mode ", b"new mode ", b"old mode ", b"deleted file mode ")):
+                self._mode(section, line)
+            elif line.startswith((b"rename from ", b"copy from ")):
+                section.kind = Kind.RENAME if line.startswith(b"rename") else Kind.COPY
+                section.old_path = _path(line.partition(b" from ")[2])
+            elif line.startswith((b"rename to ", b"copy to ")):
+                section.new_path = _path(line.partition(b" to ")[2])
             elif line.startswith((b"Binary files ", b"GIT binary patch")):
                 section.kind = Kind.BINARY
                 self._at += 1
                 return
-            elif not line.startswith((b"index ", b"old mode ", b"similarity ", b"dissimilarity ")):
+            elif not line.startswith((b"index ", b"similarity ", b"dissimilarity ")):
                 return
             self._at += 1
+
+    def _mode(self, section: Section, line: bytes) -> None:
+        if not line.rpartition(b" ")[2].startswith(b"100"):
+            raise self._fault(self._at, "a link or submodule; only regular files can be patched")
+        mode = int(line[-3:], 8)
+        if line.startswith((b"old", b"deleted")):
+            section.old_mode = mode
+        else:
+            section.mode = mode
+        if line.startswith((b"new file", b"deleted")):
+            section.kind = Kind.CREATE if line.startswith(b"new") else Kind.DELETE
 
     def _plain_header(self) -> None:
         line = self._at + 1
@@ -233,10 +258,12 @@ class DiffReader:
 
     def _check(self, section: Section) -> None:
         path = section.path
-        if ".." in path.split("/") or "\0" in path or "\\" in path:
-            raise self._fault(section.line - 1, f"the path {path!r} leaves the tree")
-        if section.kind is Kind.RENAME:
-            raise self._fault(section.line - 1, f"{path}: a rename or copy; make the diff with --no-renames")
+        moves = section.kind in (Kind.RENAME, Kind.COPY)
+        for name in (path, section.old_path) if moves else (path,):
+            if ".." in name.split("/") or "\0" in name or "\\" in name:
+                raise self._fault(section.line - 1, f"the path {name!r} leaves the tree")
+        if moves and section.old_path == section.new_path:
+            raise self._fault(section.line - 1, f"{path}: a rename or copy of a file to itself")
         if section.kind in (Kind.CREATE, Kind.DELETE):
             tag = "+" if section.kind is Kind.CREATE else "-"
             if len(section.hunks) > 1 or any(op[0] != tag for hunk in section.hunks for op in hunk.ops):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from console.domain.patch import Edit
-from console.patching import within
-from console.patching.pieces import Piece, PieceState, Span, line_of, listed, nearest
+import dataclasses
 
-_Place = tuple[int, int, bytes]
-"""Start, end, and what the other side of the edit would be there."""
+from console.domain.patch import Edit, EditKind
+from console.patching import inserts, within
+from console.patching.depth import shifted, shifts
+from console.patching.pieces import Piece, PieceState, Span, line_of, listed, nearest
 
 
 def examine(edit: Edit, data: bytes, ours: bool = False) -> Piece:
@@ -24,14 +24,20 @@ def examine(edit: Edit, data: bytes, ours: bool = False) -> Piece:
         limits = within.ranges(data, edit.within)
         if not limits:
             return Piece(PieceState.MISSING, f"no def or class {edit.within}")
-    finds, results = _both(edit, data, limits)
-    at = listed([line_of(data, start) for start, _, _ in finds or results]) if finds or results else ""
-    to_on = tuple(Span(*place) for place in finds)
-    to_off = tuple(Span(*place) for place in results)
+    if edit.kind is EditKind.REPLACE:
+        finds, results, note = _replacing(edit, data, limits)
+    else:
+        finds, results, note = *inserts.places(edit, data, limits), ""
+    return _judged(edit, data, finds, results, note, ours)
+
+
+def _judged(edit: Edit, data: bytes, finds: list[Span], results: list[Span], moved: str, ours: bool) -> Piece:
+    at = listed([line_of(data, span.start) for span in finds or results]) + moved if finds or results else ""
+    to_on, to_off = tuple(finds), tuple(results)
     if len(finds) > edit.count:
         return Piece(PieceState.AMBIGUOUS, _too_many("found", finds, edit, at))
     if finds and len(finds) == edit.count:
-        also = [line_of(data, start) for start, _, _ in results]
+        also = [line_of(data, span.start) for span in results]
         note = f"at {at}" + (f"; its result also stands at {listed(also)}" if also else "")
         return Piece(PieceState.OFF, note, to_on)
     if finds and len(finds) + len(results) == edit.count:
@@ -48,16 +54,35 @@ def examine(edit: Edit, data: bytes, ours: bool = False) -> Piece:
     return Piece(PieceState.MISSING, f"not found{where}: {why}")
 
 
-def _too_many(what: str, places: list[_Place], edit: Edit, at: str) -> str:
+def _too_many(what: str, places: list[Span], edit: Edit, at: str) -> str:
     times = "twice" if len(places) == 2 else f"{len(places)} times"
     expected = "" if edit.count == 1 else f" instead of {edit.count}"
     return f"{what} {times}{expected}, at {at}: lengthen find by a neighbouring line or set count = {len(places)}"
 
 
-def _both(edit: Edit, data: bytes, limits: list[tuple[int, int]]) -> tuple[list[_Place], list[_Place]]:
+def _replacing(edit: Edit, data: bytes, limits: list[tuple[int, int]]) -> tuple[list[Span], list[Span], str]:
+    """Return finds, results, and a note where the block was found at another indentation.
+
+    Inside a named def of a Python file, the depth of a block does not count: an `if` that was put
+    around it upstream moves it as a whole, and the result moves with it.
+    """
+    finds, results = _both(_variants(edit, data), data, limits)
+    if finds or results or not edit.within or not edit.file.endswith(".py"):
+        return finds, results, ""
+    for by in shifts(edit, data, limits):
+        moved = dataclasses.replace(edit, find=shifted(edit.find, by), replace=shifted(edit.replace, by))
+        finds, results = _both(_variants(moved, data), data, limits)
+        if finds or results:
+            return finds, results, f" (indented by {by:+d})"
+    return [], [], ""
+
+
+def _both(
+    variants: list[tuple[bytes, bytes]], data: bytes, limits: list[tuple[int, int]]
+) -> tuple[list[Span], list[Span]]:
     finds: dict[tuple[int, int], bytes] = {}
     results: dict[tuple[int, int], bytes] = {}
-    for find, replace in _variants(edit, data):
+    for find, replace in variants:
         for low, high in limits:
             for start in _occurrences(data, find, low, high):
                 finds.setdefault((start, start + len(find)), replace)
@@ -102,5 +127,5 @@ def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1] and inner != outer
 
 
-def _sorted(places: dict[tuple[int, int], bytes]) -> list[_Place]:
-    return [(start, end, text) for (start, end), text in sorted(places.items())]
+def _sorted(places: dict[tuple[int, int], bytes]) -> list[Span]:
+    return [Span(start, end, text) for (start, end), text in sorted(places.items())]

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from console.domain.patch import DiskState, Edit, FileChange, Patch
+from console.domain.patch import DiskState, Edit, EditKind, FileChange, Patch
 from console.errors import FormatError
-from console.patching import edits, mapping
-from console.patching.diffs import DiffReader, Kind, Section
+from console.patching import edits, mapping, whole
+from console.patching.diffs import DiffReader, Hunk, Kind, Section
 from console.patching.hunks import HunkReader
 from console.patching.pieces import Piece, PieceState, replaced
+from console.patching.stands import Files, FileStand, Place, absent, sha256
 from console.patching.states import combined
 from console.patching.versions import Facts, fit
 
-Files = Mapping[str, bytes | None]
-"""Contents by path relative to the engine package; `None` for a file that is not there."""
+__all__ = ["Files", "PatchPlan", "bare_names", "plan", "sha256", "wanted_paths"]
 
-
-@dataclass(frozen=True, slots=True)
-class FileStand:
-    """One file of a patch: where it is and how each piece stands in it."""
-
-    asked: str
-    """Path as the patch writes it."""
-    shown: str
-    """Relative to the engine package; empty when nothing there is meant by it."""
-    present: bytes | None
-    pieces: tuple[Piece, ...]
-    on: bytes | None = None
-    """Contents with every piece on."""
-    off: bytes | None = None
-    """Contents with every piece off."""
-    mode: int | None = None
+MOVES = (Kind.RENAME, Kind.COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +45,16 @@ class PatchPlan:
         """Return what has to be written to switch the patch on or off; nothing where it is so already."""
         if not (self.can_on if on else self.can_off):
             return ()
-        wanted = [(stand, stand.on if on else stand.off) for stand in self.stands]
-        return tuple(
-            FileChange(stand.shown, stand.shown, stand.present, after, sha256(stand.present), sha256(after), stand.mode)
-            for stand, after in wanted
-            if after != stand.present
-        )
-
-
-def sha256(data: bytes | None) -> str:
-    """Return the hash of a content, empty for no file."""
-    return "" if data is None else hashlib.sha256(data).hexdigest()
+        changes = [stand.change(on) for stand in self.stands]
+        return tuple(change for change in changes if change is not None)
 
 
 def wanted_paths(patch: Patch, package: str) -> tuple[str, ...]:
     """Return every path that has to be read before `plan` can tell; none for a patch that is wrong."""
     try:
-        asked = [edit.file for edit in patch.edits] + [section.path for section in _sections(patch)]
+        asked = [edit.file for edit in patch.edits]
+        for section in _sections(patch):
+            asked += [section.path, section.old_path] if section.kind in MOVES else [section.path]
     except FormatError:
         return ()
     found = [
@@ -95,7 +72,13 @@ def bare_names(patch: Patch) -> tuple[str, ...]:
 
 
 def plan(
-    patch: Patch, files: Files, facts: Facts, *, ours: bool = False, found: Mapping[str, list[str]] | None = None
+    patch: Patch,
+    files: Files,
+    facts: Facts,
+    *,
+    ours: bool = False,
+    found: Mapping[str, list[str]] | None = None,
+    modes: Mapping[str, int] | None = None,
 ) -> PatchPlan:
     """Resolve a patch on present files.
 
@@ -105,6 +88,7 @@ def plan(
         facts: Engine package, version and GPU.
         ours: The host's journal says that this patch is on by our own hand.
         found: Where `bare_names` are in the tree, for the question back.
+        modes: Modes of the files that are there, as far as they are known.
     """
     if patch.fault:
         return PatchPlan(patch, DiskState.INVALID, patch.fault)
@@ -119,7 +103,8 @@ def plan(
         if mapping.skipped(section.path, patch.skip):
             notes.append(f"left out: {section.path}")
         else:
-            stands.append(_section_stand(section, files, facts.engine, present, stands, ours))
+            place = Place(files, facts.engine, frozenset(present), tuple(stands), modes or {})
+            stands += _section_stands(section, place, ours)
     stands = [_with_question(stand, found or {}) for stand in stands]
     for stand in stands:
         if stand.shown and stand.shown != stand.asked:
@@ -127,19 +112,14 @@ def plan(
     pieces = tuple((stand.shown or stand.asked, piece) for stand in stands for piece in stand.pieces)
     state, reason = combined(pieces, fit(patch.applies_to, facts), ours)
     switchable = {PieceState.ON, PieceState.OFF, PieceState.PARTLY}
-    can_off = all(piece.state in switchable for _, piece in pieces) and all(_has(s, s.off) for s in stands)
+    can_off = all(piece.state in switchable for _, piece in pieces) and all(s.off_known for s in stands)
     can_on = all(piece.state in {*switchable, PieceState.FUZZ} for _, piece in pieces) and all(
-        _has(s, s.on) for s in stands
+        stand.on_known for stand in stands
     )
     needs_fuzz = can_on and any(piece.state is PieceState.FUZZ for _, piece in pieces)
     if state is DiskState.OFF and not can_on:
         state, reason = DiskState.CONFLICT, "its edits overlap each other, or would leave their own text in place"
     return PatchPlan(patch, state, reason, tuple(stands), can_on, can_off, needs_fuzz, tuple(notes))
-
-
-def _has(stand: FileStand, wanted: bytes | None) -> bool:
-    """Whether a wanted content was worked out; no content is one for files that are made or removed."""
-    return wanted is not None or stand.mode is not None or not stand.pieces[0].to_on + stand.pieces[0].to_off
 
 
 def _sections(patch: Patch) -> tuple[Section, ...]:
@@ -150,12 +130,16 @@ def _edit_stands(patch: Patch, files: Files, package: str, present: set[str], ou
     by_file: dict[str, list[Edit]] = {}
     for edit in patch.edits:
         by_file.setdefault(edit.file, []).append(edit)
-    stands = []
+    stands: list[FileStand] = []
     for asked, chosen in by_file.items():
         shown = mapping.choose(asked, package, present)
         data = files.get(shown) if shown else None
+        if chosen[0].kind in (EditKind.CREATE, EditKind.DELETE):
+            place = Place(files, package, frozenset(present), tuple(stands), {})
+            stands.append(whole.edited(chosen[0], place))
+            continue
         if shown is None or data is None:
-            stands.append(FileStand(asked, "", None, tuple(_absent(asked) for _ in chosen)))
+            stands.append(FileStand(asked, "", None, tuple(absent() for _ in chosen)))
             continue
         stands.append(_stand(asked, shown, data, functools.partial(_examine_edits, chosen), ours))
     return stands
@@ -165,21 +149,26 @@ def _examine_edits(chosen: Sequence[Edit], data: bytes, ours: bool) -> list[Piec
     return [edits.examine(edit, data, ours) for edit in chosen]
 
 
-def _section_stand(
-    section: Section, files: Files, package: str, present: set[str], stands: list[FileStand], ours: bool
-) -> FileStand:
+def _section_stands(section: Section, place: Place, ours: bool) -> list[FileStand]:
     asked = section.path
-    shown = mapping.choose(asked, package, present)
+    shown = place.choose(asked)
     if section.kind is Kind.BINARY:
         note = "binary: cannot be switched; name it in skip to leave it out"
-        return FileStand(asked, shown or "", None, (Piece(PieceState.MISSING, note),))
+        return [FileStand(asked, shown or "", None, (Piece(PieceState.MISSING, note),))]
+    examine = functools.partial(_examine_hunks, section.hunks)
+    if section.kind in MOVES:
+        return whole.moved(section, place, lambda path, now: _stand(path, path, now, examine, ours))
     if section.kind in (Kind.CREATE, Kind.DELETE):
-        folders = {stand.shown.rpartition("/")[0] for stand in stands if stand.shown}
-        return _whole_file(section, shown or mapping.place_new(asked, package, folders), files)
-    data = files.get(shown) if shown else None
+        return [whole.sectioned(section, place)]
+    data = place.files.get(shown) if shown else None
     if shown is None or data is None:
-        return FileStand(asked, "", None, (_absent(asked, skippable=True),))
-    return _stand(asked, shown, data, lambda now, sure: HunkReader(now, sure).examine(section.hunks), ours)
+        return [FileStand(asked, "", None, (absent(skippable=True),))]
+    stand = _stand(asked, shown, data, examine, ours)
+    return [whole.with_mode(stand, section, place) if section.changes_mode else stand]
+
+
+def _examine_hunks(hunks: Sequence[Hunk], data: bytes, ours: bool) -> list[Piece]:
+    return HunkReader(data, ours).examine(hunks)
 
 
 def _stand(asked: str, shown: str, data: bytes, examine: Callable[[bytes, bool], list[Piece]], ours: bool) -> FileStand:
@@ -193,31 +182,7 @@ def _stand(asked: str, shown: str, data: bytes, examine: Callable[[bytes, bool],
         on = None
     if any(piece.state is PieceState.ON and not piece.to_off for piece in pieces):
         off = None
-    return FileStand(asked, shown, data, pieces, on, off)
-
-
-def _whole_file(section: Section, shown: str | None, files: Files) -> FileStand:
-    making = section.kind is Kind.CREATE
-    if not shown:
-        note = f"no folder of the package is meant by {section.path}; name it in skip to leave it out"
-        return FileStand(section.path, "", None, (Piece(PieceState.MISSING, note),))
-    text = b"".join(line for hunk in section.hunks for _, line in hunk.ops)
-    present = files.get(shown)
-    there = present is not None and present.replace(b"\r\n", b"\n") == text
-    if present is None:
-        state, note = (PieceState.OFF, "to be made") if making else (PieceState.ON, "removed")
-    elif there:
-        state, note = (PieceState.ON, "made") if making else (PieceState.OFF, "to be removed")
-    else:
-        state, note = PieceState.MISSING, "is there with other contents"
-    content = present if there else text
-    on, off = (content, None) if making else (None, content)
-    return FileStand(section.path, shown, present, (Piece(state, note),), on, off, section.mode or 0o644)
-
-
-def _absent(asked: str, skippable: bool = False) -> Piece:
-    hint = "; name it in skip to leave it out" if skippable else ""
-    return Piece(PieceState.MISSING, f"no such file in the package{hint}")
+    return FileStand(asked, shown, data, pieces, on, off, on is not None, off is not None)
 
 
 def _with_question(stand: FileStand, found: Mapping[str, list[str]]) -> FileStand:

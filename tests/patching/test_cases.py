@@ -177,8 +177,8 @@ def test_d09_a_pull_request_as_mail(base: bytes) -> None:
 @pytest.mark.parametrize(
     ("head", "told"),
     [
-        ("old mode 100644\nnew mode 100755\n", "no change to the contents"),
-        ("similarity index 100%\nrename from m.py\nrename to n.py\n", "--no-renames"),
+        ("old mode 100644\nnew mode 100644\n", "no change to the contents"),
+        ("similarity index 100%\nrename from m.py\nrename to m.py\n", "to itself"),
         ("new file mode 120000\n--- /dev/null\n+++ b/m.py\n@@ -0,0 +1 @@\n+x\n", "a link or submodule"),
         ("--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n+c\n", "header and body disagree"),
         ("--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n a\n", "changes nothing"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from typing import Any, Dict, List, Optional
 
 from . import placing
@@ -13,10 +14,12 @@ from .keep import Keep, digest, pending, sync_folder
 OLD, NEW, FOREIGN = "old", "new", "foreign"
 
 
-def side(path: str, before: Optional[str], after: Optional[str]) -> str:
-    """Tell whether a file is as before a transaction, as after it, or neither."""
+def side(path: str, before: Optional[str], after: Optional[str], mode: Optional[int] = None) -> str:
+    """Tell whether a file is as before a transaction, as after it, or neither; by mode where only that changes."""
     data = placing.content(path)
     sha = None if data is None else digest(data)
+    if sha is not None and sha == before == after and mode is not None:
+        return NEW if stat.S_IMODE(os.stat(path).st_mode) == mode else OLD
     if sha == after:
         return NEW
     return OLD if sha == before else FOREIGN
@@ -39,7 +42,7 @@ def swap(path: str, temp: str, before: Optional[str], after: Optional[str]) -> N
         os.replace(temp, path)
 
 
-def restore(keep: Keep, path: str, temp: str, before: Optional[str]) -> None:
+def restore(keep: Keep, path: str, temp: str, before: Optional[str], mode: Optional[int] = None) -> None:
     """Put a file back as it was before: by its kept inode where there is one, else by content."""
     kept = temp + "~"
     if before is None:
@@ -54,7 +57,7 @@ def restore(keep: Keep, path: str, temp: str, before: Optional[str]) -> None:
         again = temp + "-back"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(again)
-        placing.place(path, again, data)
+        placing.place(path, again, data, mode)
         os.replace(again, path)
     sync_folder(os.path.dirname(path))
 
@@ -100,7 +103,7 @@ def recover(keep: Keep, by: str) -> List[Dict[str, Any]]:
     for entry in pending(keep.entries()):
         sides = {}
         for file in entry["files"]:
-            sides[file["path"]] = side(keep.absolute(file["path"]), file["before"], file["after"])
+            sides[file["path"]] = side(keep.absolute(file["path"]), file["before"], file["after"], file.get("mode"))
         foreign = sorted(path for path, which in sides.items() if which == FOREIGN)
         ready = all(file["after"] is None or keep.get(file["after"]) is not None for file in entry["files"])
         if entry["phase"] == "commit" and not foreign and ready:
@@ -109,7 +112,13 @@ def recover(keep: Keep, by: str) -> List[Dict[str, Any]]:
         else:
             for file in entry["files"]:
                 if sides[file["path"]] == NEW and entry["phase"] == "commit":
-                    restore(keep, keep.absolute(file["path"]), keep.absolute(file["temp"]), file["before"])
+                    restore(
+                        keep,
+                        keep.absolute(file["path"]),
+                        keep.absolute(file["temp"]),
+                        file["before"],
+                        file.get("mode_before"),
+                    )
             phase = "undone"
         tidy(keep, entry, folders_too=phase == "undone")
         keep.append({"id": entry["id"], "phase": phase, "by": by, "foreign": foreign})

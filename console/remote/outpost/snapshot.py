@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import subprocess
 from typing import Any, Dict, List, Optional
 
@@ -95,6 +96,7 @@ def _file(keep: Keep, path: str, bodies: List[bytes]) -> Optional[Dict[str, Any]
         "real": full,
         "refusal": refusal,
         "links": state.st_nlink,
+        "mode": stat.S_IMODE(state.st_mode),
     }
 
 
@@ -105,6 +107,8 @@ def _told(keep: Keep, entry: Dict[str, Any]) -> Dict[str, Any]:
             "path": os.path.relpath(keep.absolute(file["path"]), keep.root),
             "before": file["before"],
             "after": file["after"],
+            "mode": file.get("mode"),
+            "mode_before": file.get("mode_before"),
             "present": _hash(keep.absolute(file["path"])),
         }
         for file in entry["files"]

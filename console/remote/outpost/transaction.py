@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 import uuid
 from typing import Any, Callable, Dict, List, Optional
@@ -33,6 +34,9 @@ class Target:
         self.data = data
         self.present: Optional[bytes] = None
         self.mode: Optional[int] = spec.get("mode")
+        self.mode_before: Optional[int] = None
+        if os.path.isfile(path):
+            self.mode_before = stat.S_IMODE(os.stat(path).st_mode)
         self.temp = ""
 
     def must_be(self, expected: Optional[str]) -> None:
@@ -47,7 +51,8 @@ def transaction(call: Call) -> Result:
     """Change all files or none.
 
     Args (in the call): `root` the package folder, `name`, `verb` and `operator` for the journal,
-    `python` the interpreter to compile with, `files` as {path, before, after, size, mode?} where
+    `python` the interpreter to compile with, `files` as {path, before, after, size, mode?, like?} where
+    a new file takes its mode from `mode`, or from the file `like` of the package, and where
     hashes are SHA-256 or null for no file, and in the body the new contents one after another.
 
     Faults: an errno name, `changed`, `locked`, `outside`, `immutable`, `syntax`, `readback`.
@@ -108,7 +113,11 @@ def _targets(call: Call, keep: Keep) -> List[Target]:
             at += int(spec["size"])
             if digest(data) != spec["after"]:
                 raise Fault("usage", "the new bytes are not what their hash says", path=asked)
-        targets.append(Target(spec, path, data))
+        target = Target(spec, path, data)
+        like = os.path.realpath(os.path.join(keep.root, str(spec.get("like") or asked)))
+        if target.mode is None and target.mode_before is None and os.path.isfile(like):
+            target.mode = stat.S_IMODE(os.stat(like).st_mode)
+        targets.append(target)
     if at != len(call.body) or len({target.path for target in targets}) != len(targets):
         raise Fault("usage", "files and bodies do not agree, or a file is named twice")
     return targets
@@ -140,6 +149,7 @@ def _entry(call: Call, keep: Keep, targets: List[Target], operator: str) -> Dict
                 "after": t.after,
                 "temp": keep.relative(t.temp),
                 "mode": t.mode,
+                "mode_before": t.mode_before,
             }
             for t in targets
         ],
@@ -206,14 +216,18 @@ def _read_back(target: Target) -> None:
     found = None if data is None else digest(data)
     if found != target.after:
         raise Fault("readback", "does not hold what was written", path=target.asked, found=found)
+    if target.after is not None and target.mode is not None:
+        mode = stat.S_IMODE(os.stat(target.path).st_mode)
+        if mode != target.mode:
+            raise Fault("readback", "has mode %o, not %o" % (mode, target.mode), path=target.asked)
 
 
 def _undo(keep: Keep, swapped: List[Target], entry: Dict[str, Any], mark: int) -> None:
     """Put everything back; what cannot be put back stays open in the journal for the next start."""
     try:
         for target in reversed(swapped):
-            if recovery.side(target.path, target.before, target.after) == recovery.NEW:
-                recovery.restore(keep, target.path, target.temp, target.before)
+            if recovery.side(target.path, target.before, target.after, target.mode) == recovery.NEW:
+                recovery.restore(keep, target.path, target.temp, target.before, target.mode_before)
     except (OSError, Fault) as error:
         raise Fault("half", "cut short and not undone; the next start finishes it", detail=str(error)) from error
     recovery.tidy(keep, entry, folders_too=True)
