@@ -107,9 +107,9 @@ def _unwritable(error: OSError) -> ConsoleError:
 
 
 def _encoded(fields: Mapping[str, Any]) -> str:
-    """Return one line of JSON; a file name that is not UTF-8 keeps its bytes as escaped surrogates."""
+    """Return one line of JSON; surrogates, C1 controls and bidi overrides are escaped, as a terminal may show it."""
     text = json.dumps({"schema": SCHEMA, **fields}, ensure_ascii=False, default=_plain, allow_nan=False)
-    if not text.isascii() and any(0xD800 <= ord(sign) < 0xE000 for sign in text):
+    if not text.isprintable():
         text = json.dumps({"schema": SCHEMA, **fields}, default=_plain, allow_nan=False)
     return text + "\n"
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from console.cli.output import Output
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -46,3 +50,18 @@ def test_why_there_are_no_gpu_readings_is_no_data() -> None:
     done = shell('"$@"', "gpus", DATA / "gpus" / "B06.txt")
     assert done.returncode == 1 and done.stdout == ""
     assert all(": no GPU readings: " in line for line in done.stderr.splitlines()) and done.stderr
+
+
+def test_json_on_a_terminal_carries_no_control_and_no_bidi_override() -> None:
+    told = "\x1b]52;c;aGk=\x07 \x9b31m \u202e \udcff ä"
+    stdout = io.StringIO()
+    out = Output(json=True, stdout=stdout)
+    out.record({"text": told})
+    assert stdout.getvalue().removesuffix("\n").isprintable()
+    assert json.loads(stdout.getvalue())["text"] == told
+
+
+def test_a_file_without_results_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text("nothing of ours\n")
+    done = shell('"$@"', "bench", "import", tmp_path / "x.jsonl")
+    assert done.returncode == 1 and done.stderr.endswith("x.jsonl: no results in it\n")

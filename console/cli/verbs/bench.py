@@ -129,6 +129,8 @@ async def import_file(args: argparse.Namespace, desk: Desk | None, out: Output) 
         out.say(f"{args.file}:{line}: damaged, not read: {text}…")
     for warning in found.warnings:
         out.say(f"{args.file}: {warning}")
+    if not found.results:
+        out.say(f"{args.file}: no results in it")
     return 0 if found.results else 1
 
 
