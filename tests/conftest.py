@@ -7,12 +7,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from console.remote.link import HostLink
 from console.remote.local import LocalTransport
 from console.remote.ssh import SshTransport
 from console.remote.target import Target
 from tests.ssh_servers import SSHD, SshServer, server_of
+
+# Timing never decides a unit test: a busy machine makes slow inputs, not wrong ones.
+settings.register_profile("tokwatt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tokwatt")
 
 
 @pytest.fixture(autouse=True)
