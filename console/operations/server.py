@@ -271,8 +271,7 @@ async def _living(desk: Desk, profile: Profile, states: Sequence[running.State])
 async def _told(desk: Desk, state: running.State, patterns: Sequence[str]) -> Run:
     run = running.run_of(state)
     reading = await running.read_through(desk, run, patterns)
-    if not state["alive"]:
-        reading.take(reading.parser.close())
+    reading.take(reading.parser.settle() if state["alive"] else reading.parser.close())
     told = running.run_with(run, state, reading)
     if told.phase is RunPhase.READY:
         told = running.run_with(run, state, reading, answers=await running.answers(desk, told))

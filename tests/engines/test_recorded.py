@@ -15,6 +15,8 @@ from console.operations import logs
 from tests.engines.recorded import content, read, watched
 
 CAME_UP = {
+    "cpu-drained": {"other": 102, "phase": 13, "progress": 2, "prefill": 1},
+    "cpu-killed": {"other": 42, "phase": 9, "progress": 2, "prefill": 17, "decode": 6},
     "ctrl-c": {"other": 17, "phase": 17, "progress": 6, "access": 85, "prefill": 5, "decode": 50},
     "graph": {"other": 42, "phase": 30, "progress": 220, "access": 5595, "prefill": 1044, "decode": 351},
     "retract": {"other": 575, "phase": 16, "progress": 6, "access": 359, "prefill": 41, "decode": 223},
@@ -23,6 +25,7 @@ CAME_UP = {
 
 DIED = {
     "bad-choice": ("--attention-backend cannot be 'flashinfr'", "invalid choice"),
+    "cpu-port": ("port 31777 is taken: 127.0.0.1:31777 is already in use", "[Errno 98]"),
     "bad-value": ("more GPUs are asked for than there are", "invalid device ordinal"),
     "context": ("context-length 100000 is more than the model's 32768", "User-specified context_length"),
     "gpu-in-use": ("the weights leave no GPU memory for the KV cache", "Not enough memory"),
@@ -48,6 +51,32 @@ def test_servers_that_came_up(name: str) -> None:
     assert steps[0] == "start" and steps[-1] == "ready"
     assert {"arguments", "distributed", "weights", "kv cache", "http"} <= set(steps)
     assert all(rung.ended_s is not None for rung in watch.ladder())
+
+
+def test_no_long_part_of_a_start_is_missing_from_the_ladder() -> None:
+    """SGLang 0.5.23 says `Init parallel begin`, and is silent while workers import and memory is filled."""
+    ladder = watched(read(content("cpu-drained.log"))).ladder()
+    assert [rung.name for rung in ladder] == [
+        "start", "arguments", "workers", "distributed", "weights", "kv cache", "http", "ready",
+    ]  # fmt: skip
+    spent = {rung.name: (rung.ended_s or 0.0) - (rung.started_s or 0.0) for rung in ladder}
+    assert (spent["workers"], spent["kv cache"]) == (13.0, 52.0)
+    assert sum(spent.values()) > 0.9 * (ladder[-1].ended_s or 0.0)
+
+
+def test_noise_at_the_end_of_a_drained_server_is_no_crash() -> None:
+    records = read(content("cpu-drained.log"))
+    watch = watched(records)
+    assert any("nanobind: leaked" in record.raw for record in records)
+    assert watch.stopping and watch.ended and watch.failure(ended=True) is None
+    assert not [record for record in records if record.severity == "error"]
+
+
+def test_batch_lines_without_cuda_are_read_all_the_same() -> None:
+    records = read(content("cpu-killed.log"))
+    decode = next(record for record in records if record.kind is LogKind.DECODE)
+    assert (decode.values["graph_kind"], decode.values["cpu_graph"]) == ("cpu", False)
+    assert isinstance(decode.values["gen_throughput_tok_s"], float) and decode.values["running_req"] == 1
 
 
 def test_batch_lines_are_counted_as_grep_counts_them() -> None:
@@ -113,6 +142,22 @@ def test_arguments_in_force_from_the_log_are_those_of_the_server() -> None:
     asked = Profile(name="p", launch=LaunchSection(args={"mem-fraction-static": 0.8, "tp": 1, "no-such-flag": 1}))
     [difference] = adapter.differences(asked, from_server)
     assert (difference.name, difference.requested, difference.resolved) == ("mem-fraction-static", 0.8, 0.903)
+
+
+def test_fewer_tokens_than_asked_for_are_a_difference() -> None:
+    adapter = engine("sglang")
+    told = {
+        "max_total_tokens": 3_000_000_000,
+        "max_total_num_tokens": 15_568_587,
+        "status": "ready",
+        "version": "0.5.23",
+    }
+    resolved = adapter.resolved(told)
+    assert resolved == {"max_total_tokens": 15_568_587}
+    asked = Profile(name="p", launch=LaunchSection(args={"max-total-tokens": 3_000_000_000}))
+    [difference] = adapter.differences(asked, resolved)
+    assert (difference.requested, difference.resolved) == (3_000_000_000, 15_568_587)
+    assert adapter.resolved({**told, "max_total_tokens": None}) == {"max_total_tokens": None}
 
 
 def test_requests_in_flight() -> None:

@@ -219,6 +219,26 @@ async def test_a_ready_line_beside_a_taken_port_is_a_failure(
     assert b"fired up and ready" in Path(run.log).read_bytes()
 
 
+async def test_a_failure_that_nothing_follows_is_seen_at_one_look(
+    local_link: HostLink, profile: Profile, tmp_path: Path
+) -> None:
+    """Real SGLang waits two minutes for its own warm-up when a stranger has its port."""
+    gate = tmp_path / "gate"
+    desk = await desk_of(local_link, with_args(profile, gate=str(gate), mode="waits"))
+    run = await server.start(desk)
+    with socket.socket() as thief:
+        thief.bind(("127.0.0.1", profile.launch.port))
+        thief.listen()
+        gate.touch()
+        async with asyncio.timeout(60):
+            while b"Errno 98" not in Path(run.log).read_bytes():
+                await asyncio.sleep(0.05)
+        found = await server.status(await desk_of(local_link, profile))
+    assert found is not None and found.phase is RunPhase.FAILED and found.failure is not None
+    assert found.failure.cause.startswith(f"port {profile.launch.port} is taken") and found.exit_status is None
+    await server.stop(desk, found, grace_s=5)
+
+
 async def test_one_that_ignores_sigterm_is_killed_with_all_it_started(local_link: HostLink, profile: Profile) -> None:
     said: list[str] = []
     desk = await desk_of(local_link, with_args(profile, mode="stubborn"), said)

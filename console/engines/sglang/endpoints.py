@@ -11,6 +11,19 @@ INFO = "/server_info"
 LOADS = ("/v1/loads", "/get_load")
 ABORT: tuple[str, Mapping[str, object]] = ("/abort_request", {"rid": "", "abort_all": True})
 FLUSH = "/flush_cache"
+NO_ARGUMENTS = (
+    "internal_states",
+    "version",
+    "launch_command",
+    "startup_time",
+    "status",
+    "frontend",
+    "kv_events",
+    "hicache_object_layout",
+    "max_req_input_len",
+    "max_total_num_tokens",
+)
+"""What a reply of `INFO` tells beside the arguments, over the versions read."""
 
 
 def in_flight(loads: object) -> int | None:
@@ -37,6 +50,12 @@ def _of_rank(entry: Mapping[str, object]) -> int | None:
 
 
 def resolved(info: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the server arguments of a `/server_info` reply, without its states and version."""
-    others = ("internal_states", "version", "launch_command", "startup_time")
-    return {name: value for name, value in info.items() if name not in others}
+    """Return the server arguments of a `/server_info` reply, without its states and version.
+
+    A server gives itself fewer tokens than it was told to have where memory does not suffice; its
+    argument goes on saying what was asked for, so what it has goes before.
+    """
+    found = {name: value for name, value in info.items() if name not in NO_ARGUMENTS}
+    if isinstance(found.get("max_total_tokens"), int) and isinstance(has := info.get("max_total_num_tokens"), int):
+        found["max_total_tokens"] = has
+    return found

@@ -53,9 +53,9 @@ PHASES: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
     (name, step, re.compile(pattern))
     for name, step, pattern in (
         ("arguments", "point", r"server_args="),
-        ("distributed", "begin", r"Init torch distributed begin"),
+        ("distributed", "begin", r"Init (?:torch distributed|parallel) begin"),
         ("distributed", "point", r"sglang is using nccl=="),
-        ("distributed", "end", r"Init torch distributed ends"),
+        ("distributed", "end", r"Init (?:torch distributed|parallel) ends"),
         ("weights", "begin", r"Load weight begin"),
         ("weights", "end", r"Load weight end"),
         ("kv cache", "point", r"Using KV cache dtype|(?=.*KV).*#tokens: \d+"),

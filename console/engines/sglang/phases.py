@@ -12,6 +12,7 @@ from console.engines.sglang.failures import FailureFinder
 ORDER = (
     "start",
     "arguments",
+    "workers",
     "distributed",
     "weights",
     "kv cache",
@@ -116,6 +117,10 @@ class SglangWatch:
         if when == "end" or name in ("arguments", "ready"):
             step.ended = at
             step.progress = None
+        if name == "arguments":
+            self._steps["workers"] = _Step(at)  # each imports everything anew before its first line
+        if name == "weights" and when == "end":
+            self._begin("kv cache", at)  # told of only when it has been filled, which takes a minute of zeros
         step.note = _note(record) or step.note
         if name == "ready":
             self._ready, self.ready_clock = True, record.clock

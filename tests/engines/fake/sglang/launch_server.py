@@ -98,6 +98,8 @@ except OSError as error:
     say(
         f"ERROR:    [Errno {error.errno}] error while attempting to bind on address ('127.0.0.1', {args.port}): address already in use"
     )
+    if args.mode == "waits":  # what has the port does not answer its warm-up
+        time.sleep(600)
     say("The server is fired up and ready to roll!")
     end(signal.SIGKILL)
 threading.Thread(target=server.serve_forever, daemon=True).start()
