@@ -65,7 +65,7 @@ class Scene:
 
     def after(self, changes: Sequence[FileChange], name: str, on: bool) -> Scene:
         """Return the scene as it is once the changes are written."""
-        entry = {"name": name, "files": [{"path": c.path, "after": c.after_sha256 or None} for c in changes]}
+        entry = {"name": name, "files": [_journalled(change) for change in changes]}
         ours = {key: value for key, value in self.ours.items() if key != name}
         if on:
             ours[name] = entry
@@ -74,7 +74,10 @@ class Scene:
         for change in changes:
             facts[change.path] = {**(facts.get(change.path) or {}), **({"mode": change.mode} if change.mode else {})}
         told = {**self.told, "ours": ours, "files": facts}
-        return judged(replace(self, files=files, told=told), [p.patch for p in self.plans])
+        kept = dict(self.kept)
+        for change in changes:
+            kept |= {sha256(data): data for data in (change.before, change.after) if data is not None}
+        return judged(replace(self, files=files, told=told, kept=kept), [p.patch for p in self.plans])
 
     def foreign(self, files: Sequence[str]) -> tuple[str, ...]:
         """Return which of the files hold uncommitted changes that are not of our patches."""
@@ -131,11 +134,11 @@ async def read_scene(desk: Desk, patches: Sequence[Patch], contents: Sequence[st
 def judged(scene: Scene, patches: Sequence[Patch]) -> Scene:
     """Return the scene with every patch planned, and those in each other's way told."""
     plans = tuple(scene.planned(patch, scene.files) for patch in patches)
-    told = tuple(
-        overlaps.explained(item, [other for other in plans if other is not item], scene.files, scene.planned)
-        for item in plans
-    )
-    return replace(scene, plans=told)
+    told = []
+    for item in plans:
+        others = [other for other in plans if other is not item]
+        told.append(overlaps.ordered(overlaps.explained(item, others, scene.files, scene.planned), others))
+    return replace(scene, plans=tuple(told))
 
 
 def status_of(desk: Desk, scene: Scene, item: PatchPlan) -> PatchStatus:
@@ -258,6 +261,17 @@ def _tell(desk: Desk, told: Mapping[str, Any]) -> None:
             desk.say(f"left as somebody else changed them since: {', '.join(item['foreign'])}")
     if told["trouble"]:
         desk.say(f"a write that was cut short could not be closed: {told['trouble']}")
+
+
+def _journalled(change: FileChange) -> dict[str, Any]:
+    """Return a change as the host's journal tells it."""
+    return {
+        "path": change.path,
+        "before": change.before_sha256 or None,
+        "after": change.after_sha256 or None,
+        "mode": change.mode,
+        "mode_before": change.mode_before,
+    }
 
 
 def _blob(data: bytes, length: int) -> str:

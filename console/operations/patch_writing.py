@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from console.domain.diff import counts
 from console.domain.patch import FileChange, WriteReceipt
@@ -24,6 +25,16 @@ _HINTS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One patch of a set: what switching it changes from where the step before left the files."""
+
+    name: str
+    verb: str
+    """`apply` or `revert`."""
+    changes: tuple[FileChange, ...]
+
+
 async def write(
     desk: Desk,
     scene: Scene,
@@ -35,6 +46,8 @@ async def write(
     *,
     notes: Sequence[str] = (),
     undoes: str = "",
+    steps: Sequence[Step] = (),
+    take_over: bool = False,
 ) -> WriteReceipt:
     """Write all changes or none: one round trip.
 
@@ -48,6 +61,8 @@ async def write(
         trips: Round trips that reading took; others use the link at the same time.
         notes: What else the receipt shall say.
         undoes: Journal entry that this takes back.
+        steps: The patches of a set, in their order: the host remembers each by itself.
+        take_over: End a writer that has held the lock for long, and whose process is there to be ended.
     """
     if not changes:
         raise AlreadySoError(f"{verb} {name}: nothing to change")
@@ -62,7 +77,7 @@ async def write(
         }
         for change in changes
     ]
-    args = {
+    args: dict[str, object] = {
         "root": scene.package.folder,
         "name": name,
         "verb": verb,
@@ -72,6 +87,13 @@ async def write(
         "files": files,
     }
     body = b"".join(change.after for change in changes if change.after is not None)
+    if take_over:
+        args["take_over"] = True
+    if steps:
+        between = _between(changes, steps)
+        args["parts"] = [_part(step) for step in steps]
+        args["extra"] = [len(data) for data in between]
+        body += b"".join(between)
     try:
         reply = await desk.link.call("transaction", args, body, deadline_s=180)
     except LinkLostError as error:
@@ -87,21 +109,54 @@ async def write(
     if said["compile_note"]:
         told.append(f"not compiled: {said['compile_note']}")
     told += [f"{item['verb']} {item['name']} had been cut short: {item['outcome']}" for item in said["recovered"]]
-    rows = []
-    for change in changes:
-        added, removed = counts(change.before, change.after)
-        rows.append((change.shown, change.before_sha256, change.after_sha256, added, removed))
     receipt = WriteReceipt(
         name=name,
         verb=verb,
-        files=tuple(rows),
+        files=_rows(changes),
         compiled_by=str(said["compiled_by"]),
         round_trips=trips + 1,
         ms=(time.monotonic() - began) * 1000,
         notes=tuple(told),
     )
-    await keep_write(desk, receipt)
+    for step in steps:
+        await keep_write(desk, replace(receipt, name=step.name, verb=step.verb, files=_rows(step.changes)))
+    if not steps:
+        await keep_write(desk, receipt)
     return receipt
+
+
+def _rows(changes: Sequence[FileChange]) -> tuple[tuple[str, str, str, int, int], ...]:
+    rows = []
+    for change in changes:
+        added, removed = counts(change.before, change.after)
+        rows.append((change.shown, change.before_sha256, change.after_sha256, added, removed))
+    return tuple(rows)
+
+
+def _part(step: Step) -> dict[str, object]:
+    files = [
+        {
+            "path": change.path,
+            "before": change.before_sha256 or None,
+            "after": change.after_sha256 or None,
+            "mode": change.mode,
+            "mode_before": change.mode_before,
+        }
+        for change in step.changes
+    ]
+    return {"name": step.name, "verb": step.verb, "files": files}
+
+
+def _between(changes: Sequence[FileChange], steps: Sequence[Step]) -> list[bytes]:
+    """Return the contents that lie between the steps: neither at the beginning nor at the end."""
+    ends = {change.before_sha256 for change in changes} | {change.after_sha256 for change in changes}
+    found: dict[str, bytes] = {}
+    for step in steps:
+        for change in step.changes:
+            for sha, data in ((change.before_sha256, change.before), (change.after_sha256, change.after)):
+                if data is not None and sha not in ends:
+                    found[sha] = data
+    return list(found.values())
 
 
 def _worded(error: RemoteError, name: str, verb: str) -> Exception:

@@ -51,3 +51,26 @@ def explained(
             reason = f"{name} is on and lies over it; {plan.reason}"
             return replace(plan, state=DiskState.DRIFTED, reason=reason, can_on=False, can_off=False)
     return plan
+
+
+def ordered(plan: PatchPlan, others: Sequence[PatchPlan]) -> PatchPlan:
+    """Return the plan with what its own file says of other patches: `after` and `conflicts_with`."""
+    if plan.state is not DiskState.OFF:
+        return plan
+    states = {other.patch.name: other.state for other in others}
+    beside = [
+        other.patch.name
+        for other in others
+        if other.state is DiskState.ON
+        and (other.patch.name in plan.patch.conflicts_with or plan.patch.name in other.patch.conflicts_with)
+    ]
+    if beside:
+        reason = f"conflicts with {beside[0]}, which is on: conflicts_with says so"
+        return replace(plan, state=DiskState.CONFLICT, reason=reason, can_on=False)
+    met = (DiskState.ON, DiskState.ALREADY_UPSTREAM)
+    for name in plan.patch.after:
+        if states.get(name) not in met:
+            is_now = states[name].value.replace("_", " ") if name in states else "not known here"
+            reason = f"goes on after {name}, which is {is_now}"
+            return replace(plan, state=DiskState.CONFLICT, reason=reason, can_on=False)
+    return plan

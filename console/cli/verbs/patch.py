@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Output
 from console.domain.patch import DiskState, Patch, PatchStatus, ProcessState, WriteReceipt
-from console.errors import ConsoleError
+from console.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
+    from console.operations.patch_sets import SetPlan
 
 SIGNS = {
     DiskState.ON: "●",
@@ -52,8 +53,16 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
         ("revert", revert_patches, "switch patches off: exactly our edits"),
     ):
         verb = actions.add_parser(name, parents=both, help=words)
-        verb.add_argument("names", nargs="+", metavar="NAME-or-FILE")
+        verb.add_argument("names", nargs="*", metavar="NAME-or-FILE")
+        verb.add_argument(
+            "--set", action="store_true", help="the profile's [patches] on: one plan, one write, one undo"
+        )
+        verb.add_argument("--exact", action="store_true", help="with --set: every other known patch goes off")
+        verb.add_argument(
+            "--dry-run", action="store_true", help="with --set: show the plan and its diff, write nothing"
+        )
         verb.add_argument("--force", action="store_true", help="also where only some of its edits are on")
+        verb.add_argument("--take-over", action="store_true", help="end a writer that has held the lock for long")
         verb.set_defaults(act=act)
         if name == "apply":
             verb.add_argument("--accept-fuzz", action="store_true", help="take hunks whose context differs")
@@ -64,6 +73,8 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     capture = actions.add_parser("capture", parents=both, help="make a patch out of uncommitted changes or a diff file")
     capture.add_argument("name", metavar="NAME")
     capture.add_argument("files", nargs="*", metavar="FILE", help="files of the package, or local .diff files")
+    capture.add_argument("--changed", action="store_true", help="what differs from the package as installed")
+    capture.add_argument("--wheel", action="append", default=[], metavar="FILE", help="where originals may be")
     capture.set_defaults(act=capture_patch)
 
 
@@ -107,6 +118,8 @@ async def show_patch(args: argparse.Namespace, desk: Desk | None, out: Output) -
         "compute capability": ", ".join(applies.compute_capability),
         "needs": ", ".join(f"--{name} {value}" for name, value in requires.args.items()),
         "must be without": ", ".join(f"--{name}" for name in requires.absent),
+        "goes on after": ", ".join(patch.after),
+        "not beside": ", ".join(patch.conflicts_with),
         "proven by": f"log line {patch.evidence_log!r}" if patch.evidence_log else "",
     }
     for name, value in facts.items():
@@ -158,11 +171,17 @@ async def apply_patches(args: argparse.Namespace, desk: Desk, out: Output) -> in
     """Switch patches on, one after another; the first refusal ends it."""
     from console.operations import patches
 
+    if args.set or not args.names:
+        return await _switch_set(args, desk, out, off=False)
     receipts = []
     for folder, name in _each(args, desk):
         _turn_to(desk, folder)
         try:
-            receipts.append(await patches.apply(desk, name, force=args.force, accept_fuzz=args.accept_fuzz))
+            receipts.append(
+                await patches.apply(
+                    desk, name, force=args.force, accept_fuzz=args.accept_fuzz, take_over=args.take_over
+                )
+            )
         except ConsoleError as error:
             await _explain(desk, name, out)
             raise _after(error, receipts, out) from None
@@ -176,17 +195,56 @@ async def revert_patches(args: argparse.Namespace, desk: Desk, out: Output) -> i
     """Switch patches off, one after another; the first refusal ends it."""
     from console.operations import patches
 
+    if args.set or not args.names:
+        return await _switch_set(args, desk, out, off=True)
     receipts = []
     for folder, name in _each(args, desk):
         _turn_to(desk, folder)
         try:
-            receipts.append(await patches.revert(desk, name, force=args.force))
+            receipts.append(await patches.revert(desk, name, force=args.force, take_over=args.take_over))
         except ConsoleError as error:
             raise _after(error, receipts, out) from None
         _narrate(desk, receipts[-1], out)
     if out.json:
         out.document(writes=[_written(receipt) for receipt in receipts])
     return 0
+
+
+async def _switch_set(args: argparse.Namespace, desk: Desk, out: Output, *, off: bool) -> int:
+    """Bring the host to the profile's set, or take the set off; or only show what that would be."""
+    from console.operations import patches
+
+    if args.names:
+        raise UsageError("--set takes no names", hint="the profile's [patches] on names them")
+    if not args.set:
+        raise UsageError("no patch is named", hint="NAME-or-FILE, or --set for those of the profile")
+    options = {"off": off, "exact": args.exact, "force": args.force, "accept_fuzz": getattr(args, "accept_fuzz", False)}
+    found = await patches.plan_set(desk, **options)
+    if args.dry_run:
+        if out.json:
+            out.document(plan=_planned(found))
+        else:
+            for line in (*found.told, *found.diff):
+                out.line(line)
+        return 3 if found.refused else 0 if found.changes else 6
+    receipt = await patches.apply_set(desk, **options, take_over=args.take_over, seen=found)
+    _narrate(desk, receipt, out)
+    if out.json:
+        out.document(writes=[_written(receipt)])
+    return 0
+
+
+def _planned(found: SetPlan) -> dict[str, Any]:
+    return {
+        "steps": [
+            {"name": step.name, "verb": step.verb, "files": [change.shown for change in step.changes]}
+            for step in found.steps
+        ],
+        "already": [{"name": name, "reason": why} for name, why in found.already],
+        "refused": [{"name": name, "reason": why} for name, why in found.refused],
+        "left_on": list(found.left),
+        "diff": list(found.diff),
+    }
 
 
 async def undo_last(args: argparse.Namespace, desk: Desk, out: Output) -> int:
@@ -204,7 +262,7 @@ async def capture_patch(args: argparse.Namespace, desk: Desk, out: Output) -> in
     """Make a patch of the operator's own."""
     from console.operations import patches
 
-    path = await patches.capture(desk, args.name, args.files)
+    path = await patches.capture(desk, args.name, args.files, changed=args.changed, wheels=args.wheel)
     out.say(f"captured into {path}; its diff is beside it")
     if out.json:
         out.document(patch={"name": args.name, "path": str(path)})
@@ -286,6 +344,8 @@ def _described(patch: Patch) -> dict[str, Any]:
         "versions": patch.applies_to.version,
         "upstream_from": patch.applies_to.upstream_from,
         "compute_capability": list(patch.applies_to.compute_capability),
+        "after": list(patch.after),
+        "conflicts_with": list(patch.conflicts_with),
         "requires": {"args": dict(patch.requires.args), "absent": list(patch.requires.absent)},
         "evidence_log": patch.evidence_log,
         "fault": patch.fault,
@@ -294,7 +354,14 @@ def _described(patch: Patch) -> dict[str, Any]:
 
 def _edits(patch: Patch) -> list[dict[str, Any]]:
     return [
-        {"file": edit.file, "within": edit.within, "find": edit.find, "replace": edit.replace, "count": edit.count}
+        {
+            "file": edit.file,
+            "kind": edit.kind.value,
+            "within": edit.within,
+            "find": edit.find,
+            "replace": edit.replace,
+            "count": edit.count,
+        }
         for edit in patch.edits
     ]
 

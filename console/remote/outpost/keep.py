@@ -219,7 +219,7 @@ class Keep:
         needed: Set[Any] = set()
         last = history(entries)[-1:]
         for entry in [*ours(entries).values(), *pending(entries), *last]:
-            for file in entry["files"]:
+            for file in all_files(entry):
                 needed.update((file.get("before"), file.get("after")))
         try:
             names = os.listdir(self.originals)
@@ -255,11 +255,17 @@ def ours(entries: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
     """Return the patches in force that we wrote, by name."""
     held: Dict[str, Dict[str, Any]] = {}
     for entry in history(entries):
-        if entry["verb"] == "apply":
-            held[entry["name"]] = entry
-        elif entry["verb"] == "revert":
-            held.pop(entry["name"], None)
+        for part in entry.get("parts") or [entry]:
+            if part["verb"] == "apply":
+                held[part["name"]] = {**entry, **part, "parts": []}
+            elif part["verb"] == "revert":
+                held.pop(part["name"], None)
     return held
+
+
+def all_files(entry: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """Return the files of an entry and those of each patch in it, whose bytes lie between."""
+    return [*entry["files"], *(file for part in entry.get("parts") or [] for file in part["files"])]
 
 
 def _locked(keep: Keep, mark: bytes) -> Fault:

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional
 
 from . import placing, recovery
 from .calls import Call, Fault, Result, fault_of
-from .keep import Keep, digest, history, ours, pending
+from .keep import Keep, all_files, digest, history, ours, pending
 
 FILE_LIMIT = 32 * 1024 * 1024
 FOUND_LIMIT = 20
@@ -102,7 +102,16 @@ def _file(keep: Keep, path: str, bodies: List[bytes]) -> Optional[Dict[str, Any]
 
 def _told(keep: Keep, entry: Dict[str, Any]) -> Dict[str, Any]:
     told = {key: entry.get(key) for key in ("id", "at", "name", "verb", "operator", "about", "phase")}
-    told["files"] = [
+    told["files"] = _told_files(keep, entry["files"])
+    told["parts"] = [
+        {"name": part["name"], "verb": part["verb"], "files": _told_files(keep, part["files"])}
+        for part in entry.get("parts") or []
+    ]
+    return told
+
+
+def _told_files(keep: Keep, files: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    return [
         {
             "path": os.path.relpath(keep.absolute(file["path"]), keep.root),
             "before": file["before"],
@@ -111,15 +120,14 @@ def _told(keep: Keep, entry: Dict[str, Any]) -> Dict[str, Any]:
             "mode_before": file.get("mode_before"),
             "present": _hash(keep.absolute(file["path"])),
         }
-        for file in entry["files"]
+        for file in files
     ]
-    return told
 
 
 def _kept(keep: Keep, entries: List[Dict[str, Any]], bodies: List[bytes]) -> List[Dict[str, Any]]:
     told, seen = [], set()
     for entry in entries:
-        for file in entry["files"]:
+        for file in all_files(entry):
             for sha in (file["before"], file["after"]):
                 data = keep.get(sha) if sha and sha not in seen else None
                 if data is not None:

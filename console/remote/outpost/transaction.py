@@ -7,7 +7,7 @@ import os
 import stat
 import time
 import uuid
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import compiling, placing, recovery, snapshot
 from .calls import Call, Fault, Operation, Result
@@ -54,6 +54,8 @@ def transaction(call: Call) -> Result:
     `python` the interpreter to compile with, `files` as {path, before, after, size, mode?, like?} where
     a new file takes its mode from `mode`, or from the file `like` of the package, and where
     hashes are SHA-256 or null for no file, and in the body the new contents one after another.
+    Several patches at once: `parts` as {name, verb, files} in their order, each from where the one
+    before left the files, and `extra` the sizes of contents that lie between, behind the others in the body.
 
     Faults: an errno name, `changed`, `locked`, `outside`, `immutable`, `syntax`, `readback`.
     """
@@ -63,7 +65,7 @@ def transaction(call: Call) -> Result:
 
 def _transaction(call: Call) -> Result:
     keep = Keep(call.text("root"))
-    targets = _targets(call, keep)
+    targets, extra = _targets(call, keep)
     operator = call.text("operator", "")
     recovered: List[Dict[str, Any]] = []
     with contextlib.ExitStack() as held:
@@ -85,7 +87,7 @@ def _transaction(call: Call) -> Result:
         if not locked:
             held.enter_context(keep.lock(operator))
         entry = _entry(call, keep, targets, operator)
-        _write(keep, targets, entry)
+        _write(keep, targets, entry, extra)
         notes = _after(keep, targets)
     return {
         "id": entry["id"],
@@ -97,7 +99,7 @@ def _transaction(call: Call) -> Result:
     }, b""
 
 
-def _targets(call: Call, keep: Keep) -> List[Target]:
+def _targets(call: Call, keep: Keep) -> Tuple[List[Target], List[bytes]]:
     specs = call.args.get("files")
     if not isinstance(specs, list) or not specs:
         raise Fault("usage", "argument 'files' must be a list of files")
@@ -118,9 +120,13 @@ def _targets(call: Call, keep: Keep) -> List[Target]:
         if target.mode is None and target.mode_before is None and os.path.isfile(like):
             target.mode = stat.S_IMODE(os.stat(like).st_mode)
         targets.append(target)
+    extra = []
+    for size in call.args.get("extra") or []:
+        extra.append(call.body[at : at + int(size)])
+        at += int(size)
     if at != len(call.body) or len({target.path for target in targets}) != len(targets):
         raise Fault("usage", "files and bodies do not agree, or a file is named twice")
-    return targets
+    return targets, extra
 
 
 def _entry(call: Call, keep: Keep, targets: List[Target], operator: str) -> Dict[str, Any]:
@@ -142,6 +148,7 @@ def _entry(call: Call, keep: Keep, targets: List[Target], operator: str) -> Dict
         "operator": operator,
         "about": call.args.get("about") or {},
         "made": made,
+        "parts": _parts(call, keep),
         "files": [
             {
                 "path": keep.relative(t.path),
@@ -156,8 +163,26 @@ def _entry(call: Call, keep: Keep, targets: List[Target], operator: str) -> Dict
     }
 
 
-def _write(keep: Keep, targets: List[Target], entry: Dict[str, Any]) -> None:
+def _parts(call: Call, keep: Keep) -> List[Dict[str, Any]]:
+    """Return the patches of a set as the journal writes them."""
+    parts = []
+    for part in call.args.get("parts") or []:
+        files = [
+            {
+                **{key: file.get(key) for key in ("before", "after", "mode", "mode_before")},
+                "path": keep.relative(os.path.realpath(os.path.join(keep.root, str(file["path"])))),
+            }
+            for file in part["files"]
+        ]
+        parts.append({"name": str(part["name"]), "verb": str(part["verb"]), "files": files})
+    return parts
+
+
+def _write(keep: Keep, targets: List[Target], entry: Dict[str, Any], extra: List[bytes]) -> None:
     try:
+        for between in extra:
+            step("keep")
+            keep.put(between)
         for target in targets:
             for data in (target.present, target.data):
                 if data is not None:
