@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 VERB_MODULES: tuple[str, ...] = (
     "source",
+    "compare",
     "patch",
     "gpus",
     "bench",

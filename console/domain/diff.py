@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_left
+from collections import Counter
 
 from console.domain.text import SafeText, clean
 
 EFFORT_LIMIT = 4_000_000
-"""Lines before × lines after, once equal ends are cut off; beyond it the whole middle is one change."""
+"""Lines before × lines after, once equal ends are cut off; beyond it the middle is parted at lines that are there once."""
 
 NO_NEWLINE = b"\\ No newline at end of file"
 
-_Opcode = tuple[str, int, int, int, int]
+Opcode = tuple[str, int, int, int, int]
 
 
 def unified(before: bytes | None, after: bytes | None, name: str, context: int = 3) -> tuple[SafeText, ...]:
@@ -40,13 +42,13 @@ def unified_bytes(before: bytes | None, after: bytes | None, name: str, context:
     """Return the unified diff that `patch` and `git apply` take; empty when nothing differs."""
     if before == after:
         return b""
-    old, new = _lines(before or b""), _lines(after or b"")
+    old, new = lines_of(before or b""), lines_of(after or b"")
     label = name.encode("utf-8", "surrogateescape")
     out = [
         b"--- " + (b"/dev/null" if before is None else b"a/" + label),
         b"+++ " + (b"/dev/null" if after is None else b"b/" + label),
     ]
-    for group in _groups(_opcodes(old, new), context):
+    for group in groups(opcodes(old, new), context):
         out.append(_header(group))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
@@ -59,19 +61,21 @@ def unified_bytes(before: bytes | None, after: bytes | None, name: str, context:
 
 def counts(before: bytes | None, after: bytes | None) -> tuple[int, int]:
     """Return how many lines were added and removed."""
-    old, new = _lines(before or b""), _lines(after or b"")
-    changes = [op for op in _opcodes(old, new) if op[0] != "equal"]
+    old, new = lines_of(before or b""), lines_of(after or b"")
+    changes = [op for op in opcodes(old, new) if op[0] != "equal"]
     return sum(op[4] - op[3] for op in changes), sum(op[2] - op[1] for op in changes)
 
 
-def _lines(data: bytes) -> list[bytes]:
+def lines_of(data: bytes) -> list[bytes]:
+    """Return the lines of a content, each with its line end."""
     parts = data.split(b"\n")
     last = parts.pop()
     lines = [part + b"\n" for part in parts]
     return [*lines, last] if last else lines
 
 
-def _opcodes(old: list[bytes], new: list[bytes]) -> list[_Opcode]:
+def opcodes(old: list[bytes], new: list[bytes]) -> list[Opcode]:
+    """Return how one list of lines becomes another, as `difflib` tells it."""
     start, most = 0, min(len(old), len(new))
     while start < most and old[start] == new[start]:
         start += 1
@@ -79,22 +83,80 @@ def _opcodes(old: list[bytes], new: list[bytes]) -> list[_Opcode]:
     while end < most - start and old[-1 - end] == new[-1 - end]:
         end += 1
     middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
-    codes: list[_Opcode] = [("equal", 0, start, 0, start)] if start else []
-    if len(middle_old) * len(middle_new) > EFFORT_LIMIT:
-        codes.append(("replace", start, start + len(middle_old), start, start + len(middle_new)))
-    else:
-        matcher = difflib.SequenceMatcher(None, middle_old, middle_new, autojunk=False)
-        codes += [
-            (tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in matcher.get_opcodes()
-        ]
+    codes: list[Opcode] = [("equal", 0, start, 0, start)] if start else []
+    codes += [
+        (tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in _middle(middle_old, middle_new)
+    ]
     if end:
         codes.append(("equal", len(old) - end, len(old), len(new) - end, len(new)))
     return codes
 
 
-def _groups(codes: list[_Opcode], context: int) -> list[list[_Opcode]]:
-    groups: list[list[_Opcode]] = []
-    group: list[_Opcode] = []
+def _middle(old: list[bytes], new: list[bytes]) -> list[Opcode]:
+    """Return the opcodes of what is left between equal ends; long ones are parted at lines that are there once."""
+    if not old and not new:
+        return []
+    if len(old) * len(new) <= EFFORT_LIMIT:
+        return list(difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes())
+    codes: list[Opcode] = []
+    i1 = j1 = 0
+    anchors = _anchors(old, new)
+    for i2, j2 in [*anchors, (len(old), len(new))]:
+        part_old, part_new = old[i1:i2], new[j1:j2]
+        if len(part_old) * len(part_new) > EFFORT_LIMIT:
+            codes.append(("replace", i1, i2, j1, j2))
+        elif part_old or part_new:
+            codes += [(tag, a + i1, b + i1, c + j1, d + j1) for tag, a, b, c, d in opcodes(part_old, part_new)]
+        if i2 < len(old) or j2 < len(new):
+            codes.append(("equal", i2, i2 + 1, j2, j2 + 1))
+        i1, j1 = i2 + 1, j2 + 1
+    return _joined(codes)
+
+
+def _anchors(old: list[bytes], new: list[bytes]) -> list[tuple[int, int]]:
+    """Return lines that are there once on both sides, as many as keep their order."""
+    once_old = {line for line, number in Counter(old).items() if number == 1}
+    once_new = {line: at for at, line in enumerate(new)}
+    twice = {line for line, number in Counter(new).items() if number > 1}
+    pairs = [
+        (i, once_new[line]) for i, line in enumerate(old) if line in once_old and line in once_new and line not in twice
+    ]
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for number, (_, j) in enumerate(pairs):
+        at = bisect_left(tails, j)
+        if at == len(tails):
+            tails.append(j)
+            ends.append(number)
+        else:
+            tails[at], ends[at] = j, number
+        before.append(ends[at - 1] if at else -1)
+    found = []
+    number = ends[-1] if ends else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _joined(codes: list[Opcode]) -> list[Opcode]:
+    """Return opcodes with neighbours of one kind made one, and a removal beside an addition a replacement."""
+    found: list[Opcode] = []
+    for tag, i1, i2, j1, j2 in codes:
+        if found and (found[-1][0] == "equal") == (tag == "equal"):
+            last = found.pop()
+            i1, j1 = last[1], last[3]
+            if tag != "equal":
+                tag = "insert" if i1 == i2 else "delete" if j1 == j2 else "replace"
+        found.append((tag, i1, i2, j1, j2))
+    return found
+
+
+def groups(codes: list[Opcode], context: int) -> list[list[Opcode]]:
+    """Return runs of changes with their context: the hunks."""
+    found: list[list[Opcode]] = []
+    group: list[Opcode] = []
     for at, (tag, i1, i2, j1, j2) in enumerate(codes):
         if tag != "equal":
             group.append((tag, i1, i2, j1, j2))
@@ -105,15 +167,15 @@ def _groups(codes: list[_Opcode], context: int) -> list[list[_Opcode]]:
             continue
         if head and group:
             keep = min(context, i2 - i1)
-            groups.append([*group, (tag, i1, i1 + keep, j1, j1 + keep)])
+            found.append([*group, (tag, i1, i1 + keep, j1, j1 + keep)])
         keep = min(context, i2 - i1) if tail else 0
         group = [(tag, i2 - keep, i2, j2 - keep, j2)]
     if any(code[0] != "equal" for code in group):
-        groups.append(group)
-    return groups
+        found.append(group)
+    return found
 
 
-def _header(group: list[_Opcode]) -> bytes:
+def _header(group: list[Opcode]) -> bytes:
     first, last = group[0], group[-1]
     return b"@@ -%s +%s @@" % (_range(first[1], last[2]), _range(first[3], last[4]))
 

@@ -94,6 +94,10 @@ class Package:
     """Metadata folder or source file that states the version."""
     also: tuple[str, ...] = ()
     """Other copies on the interpreter's search path, which are not the one imported."""
+    real: str = ""
+    """`folder` with its links followed."""
+    layer: str = ""
+    """`container layer` where it lies on a container's own overlay, which goes with the container."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,3 +101,38 @@ class Symbol:
     qualified: str = ""
     """`Class.method`."""
     depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One line where a name stands."""
+
+    file: str
+    line: int
+    column: int
+    """In characters of the line, from 0."""
+    kind: str
+    """`class`, `def`, `async def`, `assign`, `parameter`, `import`, `call`, `attribute`, `keyword`, `name`, `text`."""
+    scope: str
+    """Names of the classes and defs around it, joined by dots."""
+    text: SafeText
+    last_line: int = 0
+    """Of a definition, where it ends."""
+    raw: bytes = b""
+
+    @property
+    def defines(self) -> bool:
+        """Whether a reader who looks for the definition wants to go here."""
+        return self.kind in ("class", "def", "async def") or (self.kind == "assign" and "." not in self.scope)
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """All of them, definitions first, then by file and line."""
+
+    name: str
+    found: tuple[Reference, ...]
+    limited: bool = False
+    """There are more than are told."""
+    unparsed: tuple[str, ...] = ()
+    """Python files that the host's Python cannot parse: what is in them counts as text."""

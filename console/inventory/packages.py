@@ -29,7 +29,7 @@ async def resolved_package(
     """
     args = {"python": python, "name": name, "env": dict(env or {}), "cwd": cwd}
     reply = await link.call("package", args, deadline_s=ASK_DEADLINE_S)
-    return _package(reply.result)
+    return described(reply.result)
 
 
 async def package_in(link: HostLink, folder: str) -> Package:
@@ -39,10 +39,11 @@ async def package_in(link: HostLink, folder: str) -> Package:
         RemoteError: Kind `no_package`, or there is no such folder.
     """
     reply = await link.call("package_at", {"folder": folder})
-    return _package({**reply.result, "origin": "folder"})
+    return described({**reply.result, "origin": "folder"})
 
 
-def _package(facts: Mapping[str, Any]) -> Package:
+def described(facts: Mapping[str, Any]) -> Package:
+    """Return the package that the outpost's facts describe."""
     return Package(
         name=str(facts["name"]),
         folder=str(facts["folder"]),
@@ -51,4 +52,6 @@ def _package(facts: Mapping[str, Any]) -> Package:
         interpreter=str(facts.get("interpreter") or ""),
         version_from=str(facts.get("version_from") or ""),
         also=tuple(map(str, facts.get("also") or ())),
+        real=str(facts.get("real") or ""),
+        layer=str(facts.get("layer") or ""),
     )

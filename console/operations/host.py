@@ -67,15 +67,19 @@ async def _look_up(desk: Desk, kind: str) -> Package:
 
 
 async def _asked(desk: Desk, name: str) -> Package:
+    python, env, cwd = launched_by(desk)
+    return await packages.resolved_package(desk.link, name, python=python, env=env, cwd=cwd)
+
+
+def launched_by(desk: Desk) -> tuple[str, dict[str, str], str]:
+    """Return interpreter, `PYTHON…` environment and folder of a launch: what decides where packages come from."""
     profile = desk.profile
     if profile is None:
-        return await packages.resolved_package(desk.link, name, cwd=LAUNCH_FOLDER)
+        return "", {}, LAUNCH_FOLDER
     env = {
         key: value for key, value in profile.launch.env.items() if key.startswith("PYTHON") and isinstance(value, str)
     }
-    return await packages.resolved_package(
-        desk.link, name, python=profile.engine.python, env=env, cwd=profile.launch.workdir or LAUNCH_FOLDER
-    )
+    return profile.engine.python, env, profile.launch.workdir or LAUNCH_FOLDER
 
 
 async def git_state(desk: Desk, folder: str = "") -> GitState | None:

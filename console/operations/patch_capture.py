@@ -4,48 +4,122 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from console.config.patches import DIFF_SUFFIXES, load_patch
 from console.config.paths import config_home
+from console.domain.diff import unified_bytes
+from console.domain.patch import FileChange
 from console.errors import AlreadySoError, UsageError
-from console.operations import host
+from console.operations import host, installed
 from console.operations.desk import Desk
 from console.patching.diffs import DiffReader
+from console.source.compare import patch_text
 
 
-async def capture(desk: Desk, name: str, files: Sequence[str] = ()) -> Path:
-    """Make a patch of the user's own out of uncommitted changes on the host, or of local diff files.
+async def capture(
+    desk: Desk, name: str, files: Sequence[str] = (), *, changed: bool = False, wheels: Sequence[str] = ()
+) -> Path:
+    """Make a patch of the user's own out of changes on the host, or of local diff files.
 
     Args:
         desk: Whose host.
         name: Name of the new patch.
         files: Files of the engine package to limit it to, or local `.diff` files to take instead.
+        changed: Take what differs from the package as it was installed; needed where there is no git.
+        wheels: Where originals may be, beside the places that are looked into anyway.
 
     Returns:
         The new TOML file; its diff lies beside it.
 
     Raises:
         UsageError: The name is no name, or there is such a patch already: nothing is overwritten.
-        AlreadySoError: There are no uncommitted changes.
+        AlreadySoError: There are no changes.
     """
+    _must_be_free(name)
+    local = [Path(file) for file in files if Path(file).suffix in DIFF_SUFFIXES and Path(file).is_file()]
+    if local:
+        origin = ", ".join(map(str, local))
+        return _kept(desk, name, b"".join(path.read_bytes() for path in local), origin, versioned=False)
+    if changed:
+        diff = await _since_install(desk, files, wheels)
+        return _kept(desk, name, diff, f"what was changed by hand on {desk.link.host.name}")
+    return _kept(desk, name, await _uncommitted(desk, files), f"uncommitted changes on {desk.link.host.name}")
+
+
+async def capture_changes(desk: Desk, name: str, changes: Sequence[FileChange], origin: str) -> Path:
+    """Make a patch of changes that were just written or planned.
+
+    Raises:
+        UsageError: The name is no name, or there is such a patch already.
+    """
+    _must_be_free(name)
+    return _kept(desk, name, b"".join(unified_bytes(one.before, one.after, one.shown) for one in changes), origin)
+
+
+async def capture_diff(desk: Desk, name: str, diff: bytes, origin: str) -> Path:
+    """Make a patch of a unified diff of the engine package.
+
+    Raises:
+        UsageError: The name is no name, or there is such a patch already.
+    """
+    _must_be_free(name)
+    return _kept(desk, name, diff, origin)
+
+
+def _places(name: str) -> tuple[Path, Path]:
+    folder = config_home() / "patches"
+    return folder / f"{name}.toml", folder / f"{name}.diff"
+
+
+def _must_be_free(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise UsageError(f"{name!r}: not a name for a patch", hint="letters, digits, dot, dash and underscore")
-    folder = config_home() / "patches"
-    target, beside = folder / f"{name}.toml", folder / f"{name}.diff"
-    for path in (target, beside):
+    for path in _places(name):
         if path.exists():
             raise UsageError(f"{path}: is there already", hint="choose another name")
-    local = [Path(file) for file in files if Path(file).suffix in DIFF_SUFFIXES and Path(file).is_file()]
-    diff = b"".join(path.read_bytes() for path in local) if local else await _uncommitted(desk, files)
+
+
+def _kept(desk: Desk, name: str, diff: bytes, origin: str, *, versioned: bool = True) -> Path:
     if not diff.strip():
-        raise AlreadySoError("there are no uncommitted changes to capture")
+        raise AlreadySoError("there are no changes to capture")
     DiffReader(diff.decode("utf-8", "surrogateescape"), name).sections()
-    folder.mkdir(parents=True, exist_ok=True)
+    target, beside = _places(name)
+    target.parent.mkdir(parents=True, exist_ok=True)
     _create(beside, diff)
-    _create(target, _text(desk, name, beside.name, local).encode())
+    _create(target, _text(desk, name, beside.name, origin, versioned).encode())
     load_patch(target)
     return target
+
+
+async def _since_install(desk: Desk, files: Sequence[str], wheels: Sequence[str]) -> bytes:
+    """Return what differs from the engine package as installed, as a diff of files of the package."""
+    package = await host.engine_package(desk)
+    checks = [check async for check in installed.changed(desk, [package.name])]
+    wanted = {file if file.startswith("/") else f"{package.folder}/{file}" for file in files}
+    chosen = []
+    for check in checks:
+        inside = tuple(
+            file
+            for file in check.files
+            if (file.path in wanted if wanted else file.path.startswith((f"{package.folder}/", f"{package.real}/")))
+        )
+        if not check.against:
+            raise UsageError(f"{check.package.folder}: {check.reason}")
+        chosen.append(replace(check, files=inside))
+    found = await installed.differences(desk, chosen, wheels=wheels)
+    lost = [pair.name for pair in found.files if pair.note]
+    if lost:
+        note = next(pair.note for pair in found.files if pair.note)
+        raise UsageError(f"{', '.join(lost)}: {note}", hint="or name only files whose originals are to be had")
+    start = f"{package.name}/"
+    named = [
+        replace(pair, name=pair.name[pair.name.index(start) + len(start) :])
+        for pair in found.files
+        if start in pair.name
+    ]
+    return patch_text(replace(found, files=tuple(named)))
 
 
 async def _uncommitted(desk: Desk, files: Sequence[str]) -> bytes:
@@ -55,15 +129,14 @@ async def _uncommitted(desk: Desk, files: Sequence[str]) -> bytes:
     return b"".join(parts)
 
 
-def _text(desk: Desk, name: str, diff: str, local: Sequence[Path]) -> str:
+def _text(desk: Desk, name: str, diff: str, origin: str, versioned: bool) -> str:
     import tomli_w
 
     package = desk.package
-    origin = ", ".join(map(str, local)) or f"uncommitted changes on {desk.link.host.name}"
     table: dict[str, object] = {"name": name, "title": name, "why": f"Captured from {origin}.", "diff": diff}
     if package is not None:
         applies = {"engine": package.name}
-        if package.version and not local:
+        if package.version and versioned:
             applies["version"] = f"=={package.version.partition('+')[0]}"
         table["applies_to"] = applies
     return tomli_w.dumps(table)

@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from console.domain import diff
-from console.domain.source import Document, GrepHit, Place, Symbol, TreeEntry
+from console.domain.source import Document, GrepHit, Place, Reference, References, Symbol, TreeEntry
 from console.domain.text import SafeText
 from console.errors import ConsoleError, UsageError
 from console.operations.desk import Desk
 from console.source import diffs, documents, search, symbols
+from console.source import references as naming
 from console.source.documents import Spot
 from console.source.places import parse_place
 from console.source.symbols import named, outline
@@ -130,12 +131,7 @@ async def grep(
         clip: Bytes of one line that are fetched.
     """
     names = tuple(paths) or (".",)
-    if not paths and desk.package is None and not desk.link.host.is_local:
-        raise UsageError(
-            "nothing to search: the engine package is not known",
-            desk.store.snapshot.package_reason,
-            "name a folder, a profile or --package DIR",
-        )
+    _must_have_tree(desk, "".join(paths))
     query = search.Query(
         pattern,
         tuple(candidates(desk, name) for name in names),
@@ -155,6 +151,32 @@ async def grep(
             yield hit
     finally:
         await hits.aclose()  # type: ignore[attr-defined]
+
+
+async def references(desk: Desk, name: str, path: str = "") -> References:
+    """Return where a name is defined and used below a folder, definitions first: one round trip.
+
+    Raises:
+        UsageError: It is no name, or there is nothing to search.
+    """
+    if not name.isidentifier():
+        raise UsageError(f"{name!r} is not a name", hint="grep finds any text")
+    _must_have_tree(desk, path)
+    return await naming.references(desk.link, candidates(desk, path or "."), name)
+
+
+def definitions(found: References, file: str = "") -> tuple[Reference, ...]:
+    """Return the definitions, the likeliest for a reader of `file` first."""
+    return naming.definitions(found, file)
+
+
+def _must_have_tree(desk: Desk, path: str) -> None:
+    if not path and desk.package is None and not desk.link.host.is_local:
+        raise UsageError(
+            "nothing to search: the engine package is not known",
+            desk.store.snapshot.package_reason,
+            "name a folder, a profile or --package DIR",
+        )
 
 
 def _told(desk: Desk, facts: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Reading code: `ls`, `cat`, `outline`, `grep`, `diff`, `which`."""
+"""Reading code: `ls`, `cat`, `outline`, `grep`, `refs`, `which`, `edit`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from console.cli.hits import Hits
+from console.cli.names import json_name, json_text
 from console.cli.output import Output
 from console.domain.source import Document, GrepHit, Place, Symbol, TreeEntry
 from console.domain.text import clean
@@ -47,13 +48,23 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
 
     _add_grep(verbs.add_parser("grep", parents=both, help="search as grep -rnI does, on the host"))
 
-    diff = verbs.add_parser("diff", parents=both, help="work tree against HEAD, of a file or a folder")
-    diff.add_argument("file", nargs="?", default="", metavar="FILE")
-    diff.set_defaults(act=show_diff)
+    refs = verbs.add_parser("refs", parents=both, help="where a name is defined and used, definitions first")
+    refs.add_argument("name", metavar="NAME")
+    refs.add_argument("path", nargs="?", default="", metavar="PATH", help="the engine package when none is named")
+    refs.add_argument("--defs", action="store_true", help="definitions only")
+    refs.set_defaults(act=show_references)
 
-    which = verbs.add_parser("which", parents=both, help="where the launching interpreter imports a package from")
-    which.add_argument("name", nargs="?", default="", metavar="PACKAGE")
+    which = verbs.add_parser("which", parents=both, help="which copy of each engine package a launch would import")
+    which.add_argument(
+        "name", nargs="?", default="", metavar="PACKAGE", help="the engine's with its git; all with --all"
+    )
+    which.add_argument("--all", action="store_true", help="sglang, vllm, flashinfer, sgl_kernel, triton, torch")
     which.set_defaults(act=show_package)
+
+    edit = verbs.add_parser("edit", parents=both, help="a file of the host in your $EDITOR, written back verified")
+    edit.add_argument("place", metavar="FILE[:LINE]")
+    edit.add_argument("--capture", metavar="NAME", help="make a patch of the edit")
+    edit.set_defaults(act=edit_file)
 
 
 def _add_grep(grep: argparse.ArgumentParser) -> None:
@@ -89,7 +100,7 @@ async def list_folder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     entries = await source.tree(desk, args.path)
     if out.json:
         path = posixpath.dirname(entries[0].path) if entries else source.resolve(desk, args.path or ".")
-        out.document(path=_name(path), entries=[_entry(entry) for entry in entries])
+        out.document(path=json_name(path), entries=[_entry(entry) for entry in entries])
         return 0
     for entry in entries:
         out.line(_entry_line(entry))
@@ -98,12 +109,12 @@ async def list_folder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
 
 def _entry(entry: TreeEntry) -> dict[str, Any]:
     return {
-        "name": _name(entry.name),
-        "path": _name(entry.path),
+        "name": json_name(entry.name),
+        "path": json_name(entry.path),
         "kind": entry.kind,
         "size": entry.size,
         "mtime": _when(entry.mtime),
-        "target": _name(entry.target) or None,
+        "target": json_name(entry.target) or None,
         "target_kind": entry.target_kind or None,
         "git": entry.git or None,
     }
@@ -179,7 +190,7 @@ def _symbol(document: Document, place: Place) -> Symbol:
 
 def _document(document: Document, shown: Document) -> dict[str, Any]:
     return {
-        "file": _name(document.path),
+        "file": json_name(document.path),
         "size": document.size,
         "mtime": _when(document.mtime),
         "sha256": document.sha256 or None,
@@ -210,7 +221,7 @@ async def show_outline(args: argparse.Namespace, desk: Desk, out: Output) -> int
     document = await source.open_document(desk, args.file)
     symbols = source.outline(document)
     if out.json:
-        out.document(file=_name(document.path), symbols=[_symbol_fields(symbol) for symbol in symbols])
+        out.document(file=json_name(document.path), symbols=[_symbol_fields(symbol) for symbol in symbols])
         return 0
     for symbol in symbols:
         out.line(f"{symbol.first_line}-{symbol.last_line}\t{'  ' * symbol.depth}{symbol.kind} {symbol.name}")
@@ -258,43 +269,55 @@ async def search(args: argparse.Namespace, desk: Desk, out: Output) -> int:
 
 
 def _hit(hit: GrepHit, context: int) -> dict[str, Any]:
-    fields: dict[str, Any] = {"file": _name(hit.file), "line": hit.line, "text": _text(hit.raw)}
+    fields: dict[str, Any] = {"file": json_name(hit.file), "line": hit.line, "text": json_text(hit.raw)}
     if hit.size > len(hit.raw):
         fields["text_bytes"] = hit.size
     if context:
-        fields["before"] = [_text(raw) for raw in hit.raw_before]
-        fields["after"] = [_text(raw) for raw in hit.raw_after]
+        fields["before"] = [json_text(raw) for raw in hit.raw_before]
+        fields["after"] = [json_text(raw) for raw in hit.raw_after]
     return fields
 
 
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
-
-
-def _name(path: str) -> str:
-    """Return a path for JSON, which cannot carry the bytes of every file name."""
-    return _text(path.encode("utf-8", "surrogateescape"))
-
-
-async def show_diff(args: argparse.Namespace, desk: Desk, out: Output) -> int:
-    """Run `diff`."""
+async def show_references(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `refs`."""
     from console.operations import source
 
-    await _find_package(desk, args.file)
-    data = await source.diff_head_bytes(desk, args.file)
+    await _find_package(desk, args.path)
+    found = await source.references(desk, args.name, args.path)
+    rows = [one for one in found.found if one.defines or not args.defs]
     if out.json:
-        out.document(path=source.resolve(desk, args.file or "."), against="HEAD", diff=_text(data))
-    elif data:
-        out.raw(data.removesuffix(b"\n") if out.stdout.isatty() else data)
-    else:
-        out.say("no difference from HEAD")
-    return 0
+        out.document(
+            name=found.name,
+            limited=found.limited,
+            references=[
+                {
+                    "file": json_name(one.file),
+                    "line": one.line,
+                    "column": one.column + 1,
+                    "kind": one.kind,
+                    "scope": one.scope or None,
+                    "defines": one.defines,
+                    "text": json_text(one.raw),
+                }
+                for one in rows
+            ],
+        )
+        return 0 if rows else 1
+    for one in rows:
+        out.line(f"{one.file}:{one.line}\t{one.kind}\t{one.scope or '-'}\t{one.text.strip()}")
+    if found.limited:
+        out.say(f"more than {len(found.found):,} lines hold {found.name}; the rest is not told")
+    if found.unparsed:
+        out.say(f"{len(found.unparsed)} files are newer Python than the host's: what is in them counts as text")
+    return 0 if rows else 1
 
 
 async def show_package(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Run `which`."""
     from console.operations import host
 
+    if args.all:
+        return await _show_all(desk, out)
     package = await (host.named_package(desk, args.name) if args.name else host.engine_package(desk))
     git = await host.git_state(desk, package.folder)
     if out.json:
@@ -325,4 +348,75 @@ async def show_package(args: argparse.Namespace, desk: Desk, out: Output) -> int
         out.say(f"git {git.branch or 'detached'} {git.commit[:12]}{dirty}")
     for other in package.also:
         out.say(f"not imported: {other}")
+    return 0
+
+
+async def _show_all(desk: Desk, out: Output) -> int:
+    from console.operations import installed
+
+    found, absent = await installed.packages(desk)
+    where = desk.profile.host.container if desk.profile is not None else ""
+    if out.json:
+        fields = [
+            {
+                "name": one.name,
+                "folder": json_name(one.folder),
+                "version": one.version,
+                "version_from": one.version_from or None,
+                "origin": one.origin,
+                "layer": one.layer or None,
+                "interpreter": one.interpreter or None,
+                "also": one.also,
+            }
+            for one in found
+        ]
+        out.document(packages=fields, absent=absent, container=where or None)
+        return 0 if found else 1
+    for one in found:
+        layer = f", {one.layer}" if one.layer else ""
+        out.line(f"{one.name}\t{one.version or '-'}\t{one.origin}{layer}\t{one.folder}")
+        for other in one.also:
+            out.say(f"{one.name}: not imported: {other}")
+    if absent:
+        out.say(f"not installed: {', '.join(absent)}")
+    if where:
+        out.say(f"in the container {where}")
+    return 0 if found else 1
+
+
+async def edit_file(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `edit`."""
+    import subprocess
+
+    from console.operations import editing, source
+    from console.operations.patches import told
+
+    place = source.parse_place(args.place)
+    await _find_package(desk, place.path)
+    edited = await editing.edit(desk, place, lambda argv: subprocess.run(argv, check=False).returncode)
+    patch = await editing.capture_edit(desk, edited, args.capture) if args.capture else None
+    if out.json:
+        file, before, after, added, removed = edited.receipt.files[0]
+        out.document(
+            file=json_name(file),
+            before_sha256=before,
+            after_sha256=after,
+            lines_added=added,
+            lines_removed=removed,
+            compiled_by=edited.receipt.compiled_by or None,
+            notes=edited.receipt.notes,
+            warning=edited.warning or None,
+            patch=None if patch is None else str(patch),
+        )
+        return 0
+    out.say(told(edited.receipt))
+    for note in (*edited.receipt.notes, edited.warning):
+        if note:
+            out.say(note)
+    if patch is not None:
+        out.line(str(patch))
+    else:
+        out.say(
+            f"tokwatt patch capture NAME --changed {edited.change.shown} makes a patch of it; patch undo takes it back"
+        )
     return 0

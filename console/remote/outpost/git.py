@@ -188,6 +188,57 @@ def git_diff(call: Call) -> Result:
     return {"path": to_text(path)}, run(folder, args, call)
 
 
+PAIRS_LIMIT = 2000
+PAIR_BYTES = 96 << 20
+
+
+def git_pairs(call: Call) -> Result:
+    """Return every file that differs from `rev` (HEAD), of one path or a folder, with the bytes of both sides.
+
+    `files` are [path, shown, size before, size after], -1 for no such file; untracked files are not among them.
+    """
+    path = first_there(call)
+    folder = folder_of(path)
+    rev = call.text("rev", "HEAD")
+    if rev.startswith("-"):
+        raise Fault("usage", "no revision: %r" % rev)
+    where: list[bytes | str] = ["."] if os.path.isdir(path) else [b":(literal)" + os.path.basename(path)]
+    top = run(folder, ["rev-parse", "--show-toplevel"], call).rstrip(b"\n")
+    commit = run(folder, ["rev-parse", "--verify", rev + "^{commit}"], call).strip()
+    args = ["diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", rev, "--", *where]
+    names = [name for name in run(folder, args, call).split(b"\0") if name]
+    files: list[list[Any]] = []
+    body: list[bytes] = []
+    room = PAIR_BYTES
+    for name in names[:PAIRS_LIMIT]:
+        before = _blob(top, commit + b":" + name, call)
+        after = _present(os.path.join(top, name))
+        room -= len(before or b"") + len(after or b"")
+        if room < 0:
+            break
+        sizes = [-1 if data is None else len(data) for data in (before, after)]
+        files.append([to_text(os.path.join(top, name)), to_text(name), *sizes])
+        body += [before or b"", after or b""]
+    facts = {"top": to_text(top), "commit": to_text(commit), "files": files, "left_out": len(names) - len(files)}
+    return facts, b"".join(body)
+
+
+def _blob(top: bytes, name: bytes, call: Call) -> bytes | None:
+    process = start(top, ["cat-file", "blob", name], call)
+    output, _ = process.communicate()
+    return output if process.returncode == 0 else None
+
+
+def _present(path: bytes) -> bytes | None:
+    try:
+        if os.path.islink(path):
+            return os.readlink(path)
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
 def git_show(call: Call) -> Result:
     """Return the bytes of a file as they are in `rev`."""
     path = path_of(call)
@@ -199,4 +250,4 @@ def git_show(call: Call) -> Result:
     return {"path": to_text(path), "rev": rev}, run(folder, ["cat-file", "blob", name], call)
 
 
-OPS: dict[str, Operation] = {"git_state": git_state, "git_diff": git_diff, "git_show": git_show}
+OPS: dict[str, Operation] = {"git_state": git_state, "git_diff": git_diff, "git_pairs": git_pairs, "git_show": git_show}

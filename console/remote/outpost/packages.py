@@ -45,7 +45,7 @@ def package(call: Call) -> Result:
     env = call.args.get("env") or {}
     cwd = call.text("cwd", "")
     argv = [python, "-c", ASK, resolving_source(), name]
-    facts = _asked(call, python, argv, b"", env, cwd)
+    facts: dict[str, Any] = asked(call, python, argv, b"", env, cwd)
     if facts.get("missing"):
         detail = "it looked in %s" % (", ".join(facts.get("path") or []) or "no folder")
         raise Fault("no_package", "%s has no package %r" % (facts["interpreter"], name), detail=detail)
@@ -78,7 +78,8 @@ def resolving_source() -> str:
 def compile_source(call: Call, python: str, name: str, source: bytes) -> dict[str, Any]:
     """Have `python` compile `source` in memory; return `ok`, and `line` and `message` when it is not."""
     argv = [python or "python3", "-I", "-S", "-B", "-W", "ignore", "-c", COMPILE, name, MARK.decode()]
-    return _asked(call, python or "python3", argv, source, {}, "")
+    said: dict[str, Any] = asked(call, python or "python3", argv, source, {}, "")
+    return said
 
 
 def compile_body(call: Call) -> Result:
@@ -87,8 +88,8 @@ def compile_body(call: Call) -> Result:
     return facts, b""
 
 
-def _asked(call: Call, python: str, argv: list[str], source: bytes, env: dict[str, str], cwd: str) -> dict[str, Any]:
-    """Run an interpreter and return the object that it prints between marks."""
+def asked(call: Call, python: str, argv: list[str], source: bytes, env: dict[str, str], cwd: str) -> Any:
+    """Run an interpreter and return what it prints between marks, as JSON."""
     where = to_bytes(cwd) if cwd else None
     if where is not None and not os.path.isdir(where):
         raise Fault("enoent", "no such folder", path=cwd)
@@ -111,8 +112,7 @@ def _asked(call: Call, python: str, argv: list[str], source: bytes, env: dict[st
         said = complaint.decode("utf-8", "replace").strip().splitlines()
         detail = "status %d: %s" % (process.returncode, said[-1] if said else "it said nothing")
         raise Fault("no_python", "the interpreter gave no answer", path=python, detail=detail)
-    facts: dict[str, Any] = json.loads(parts[-2])
-    return facts
+    return json.loads(parts[-2])
 
 
 OPS: dict[str, Operation] = {"package": package, "package_at": package_at, "compile": compile_body}

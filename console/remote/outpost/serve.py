@@ -9,7 +9,21 @@ import time
 import traceback
 from typing import Any, BinaryIO, Callable
 
-from . import basics, files, git, launch, packages, processes, running, search, tail, transaction, wire
+from . import (
+    basics,
+    files,
+    git,
+    installed,
+    launch,
+    packages,
+    processes,
+    references,
+    running,
+    search,
+    tail,
+    transaction,
+    wire,
+)
 from .calls import Call, Fault, Operation, fault_of
 
 CALLS_LIMIT = 256
@@ -17,7 +31,20 @@ CALLS_LIMIT = 256
 
 END_PATIENCE_S = 1.5
 
-ROOMS = (basics, files, git, launch, packages, processes, running, search, tail, transaction)
+ROOMS = (
+    basics,
+    files,
+    git,
+    installed,
+    launch,
+    packages,
+    processes,
+    references,
+    running,
+    search,
+    tail,
+    transaction,
+)
 
 
 def operations() -> dict[str, Operation]:
