@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Output
-from console.domain.patch import DiskState, Patch, PatchStatus, ProcessState, WriteReceipt
+from console.domain.patch import DiskState, Edit, Patch, PatchStatus, ProcessState, WriteReceipt
 from console.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
@@ -77,6 +79,12 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     capture.add_argument("--wheel", action="append", default=[], metavar="FILE", help="where originals may be")
     capture.set_defaults(act=capture_patch)
 
+    pasted = actions.add_parser("import", parents=both, help="explain a sed line, and make a patch of what it would do")
+    pasted.add_argument("line", metavar="'sed -i …'", help="the line as pasted into a shell, or - for standard input")
+    pasted.add_argument("--name", default="", metavar="NAME", help="name of the new patch")
+    pasted.add_argument("--as-meant", action="store_true", help="match \\n across lines, as sed itself never does")
+    pasted.set_defaults(act=import_line)
+
 
 def _needs_of_show(args: argparse.Namespace) -> str:
     return "host" if args.host or args.profile or args.package else "nothing"
@@ -105,7 +113,7 @@ async def show_patch(args: argparse.Namespace, desk: Desk | None, out: Output) -
     patch = patches.load_patch(desk, args.name)
     status = (await patches.statuses(desk, [args.name]))[0] if desk is not None else None
     if out.json:
-        out.document(patch={**_described(patch), **(_row(status, "") if status else {})}, edits=_edits(patch))
+        out.document(patch={**_described(patch), **(_row(status, "") if status else {})}, edits=_edits(patch.edits))
         return 0
     out.line(f"{patch.name}: {patch.title}" if patch.title else patch.name)
     for line in patch.why.strip().splitlines():
@@ -271,6 +279,25 @@ async def capture_patch(args: argparse.Namespace, desk: Desk, out: Output) -> in
     return 0
 
 
+async def import_line(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Explain a sed line; make a patch when it would have changed anything."""
+    from console.operations import patch_import
+
+    text = sys.stdin.read() if args.line == "-" else args.line
+    found = await patch_import.import_sed(desk, text, name=args.name, as_meant=args.as_meant)
+    for line in found.told:
+        out.say(line)
+    if out.json:
+        out.document(
+            patch={"name": found.path.stem, "path": str(found.path)} if found.path else None,
+            told=list(found.told),
+            edits=_edits(found.edits),
+        )
+    elif found.path:
+        out.line(str(found.path))
+    return 0 if found.path else 1
+
+
 def _each(args: argparse.Namespace, desk: Desk) -> list[tuple[str, str]]:
     return [(folder, name) for folder in desk.package_dirs or ("",) for name in args.names]
 
@@ -352,7 +379,7 @@ def _described(patch: Patch) -> dict[str, Any]:
     }
 
 
-def _edits(patch: Patch) -> list[dict[str, Any]]:
+def _edits(edits: Sequence[Edit]) -> list[dict[str, Any]]:
     return [
         {
             "file": edit.file,
@@ -362,7 +389,7 @@ def _edits(patch: Patch) -> list[dict[str, Any]]:
             "replace": edit.replace,
             "count": edit.count,
         }
-        for edit in patch.edits
+        for edit in edits
     ]
 
 
