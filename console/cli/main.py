@@ -48,7 +48,8 @@ Cockpit = Callable[[argparse.Namespace], int]
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
+        verb = self.prog.removeprefix("tokwatt").strip()
+        raise UsageError(f"{verb}: {message}" if verb else message, hint=f"{self.prog} --help")
 
 
 def _common(before: bool) -> argparse.ArgumentParser:

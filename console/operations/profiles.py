@@ -14,7 +14,7 @@ from console.config.profiles import load_profile
 from console.config.secrecy import REDACTED, is_secret_name
 from console.domain.profile import Profile, Secret
 from console.engines.registry import engine
-from console.errors import ConsoleError, FormatError, RemoteError
+from console.errors import ConsoleError, FormatError, RemoteError, UsageError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
@@ -78,7 +78,7 @@ def shell_command(profile: Profile) -> str:
 
 async def check(profile: Profile, desk: Desk | None) -> tuple[Finding, ...]:
     """Return what is wrong with a profile; with a desk, also against the host's own install."""
-    found = [*_patches(profile)]
+    found = [*_engine(profile), *_patches(profile)]
     for name, value in profile.launch.env.items():
         if isinstance(value, str) and is_secret_name(name):
             hint = f'write {name} = {{ from = "env" }}'
@@ -86,6 +86,16 @@ async def check(profile: Profile, desk: Desk | None) -> tuple[Finding, ...]:
     if desk is not None:
         found += await _on_host(desk, profile)
     return tuple(_with_lines(profile, found))
+
+
+def _engine(profile: Profile) -> list[Finding]:
+    try:
+        engine(profile.engine.kind)
+    except UsageError as error:
+        return [Finding("error", "engine.kind", error.title, error.hint)]
+    if profile.engine.kind == "sglang" and not {"model-path", "model"} & profile.launch.args.keys():
+        return [Finding("error", "launch.args", "no model is named", 'write model-path = "/models/…"')]
+    return []
 
 
 def _patches(profile: Profile) -> list[Finding]:

@@ -305,7 +305,7 @@ async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
         folder="",
         log="",
         port=port,
-        started_at=0.0,
+        started_at=float(seen[0].get("started_at") or 0.0) if seen else 0.0,
         process=process,
         argv=tuple(str(owner["title"]).split()),
         phase=RunPhase.READY,
@@ -336,9 +336,9 @@ def _of(state: running.State, profile: Profile) -> bool:
 
 def _death(run: Run) -> ConsoleError:
     if run.failure is not None:
-        detail = str(run.failure.lines[-1]) if run.failure.lines else ""
+        detail = str(run.failure.lines[-1]) if run.failure.lines else f"it said nothing; its log is {run.log}"
         return ConsoleError(f"run {run.id} failed: {run.failure.cause}", detail, run.failure.hint)
-    return ConsoleError(f"run {run.id} is {run.phase.value}", _how(run), f"its log is {run.log}")
+    return ConsoleError(f"run {run.id} ended before it was ready", _how(run), f"its log is {run.log}")
 
 
 def _how(run: Run) -> str:

@@ -82,6 +82,10 @@ def test_the_life_of_a_server(shell: Shell, profile: str) -> None:
     assert shell("--profile", profile, "serve", "status") == 0
     assert shell.out.startswith(f"● run {run['id']} · ready")
     assert shell("--profile", profile, "--readonly", "serve", "stop") == 3
+    other = Path(profile).with_name("other.toml")
+    other.write_text(Path(profile).read_text())
+    assert shell("--profile", str(other), "serve", "stop") == 3
+    assert "started from profile fake, not other" in shell.err
     assert shell("--profile", profile, "serve", "attach", "--json") == 0
     assert shell.document()["resolved"]["model_path"]
     assert shell("--profile", profile, "logs", "--json", "--kind", "phase") == 0
@@ -180,6 +184,16 @@ def test_profiles_by_name(shell: Shell, tmp_path: Path) -> None:
     assert words[:4] == ["cd", "/root", "&&", "HF_TOKEN=$HF_TOKEN"]
     assert words[-2:] == ["--port", "30000"]
     assert shell("profile", "show") == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("llamacpp", "x.toml:2: error: engine 'llamacpp' is not known"), ("sglang", "no model is named")]
+)
+def test_an_unknown_engine_and_a_missing_model_are_found(shell: Shell, tmp_path: Path, kind: str, told: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(f'[engine]\nkind = "{kind}"\n')
+    assert shell("profile", "check", str(path)) == 2
+    assert told in shell.out
 
 
 def test_a_profile_whose_patch_is_never_reached_is_told(shell: Shell, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from console.cli.output import Output
 from console.cli.run_text import run_fields, run_lines, table_lines
 from console.domain.run import Run, RunPhase
+from console.errors import RefusedError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
@@ -61,7 +62,15 @@ async def stop_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Run `serve stop`."""
     from console.operations import server
 
-    run = await server.find_run(desk, args.run) if args.run else None
+    if args.run:
+        run = await server.find_run(desk, args.run)
+    else:
+        run = await server.status(desk)
+        if run is not None and run.profile and args.profile and desk.profile and run.profile != desk.profile.name:
+            raise RefusedError(
+                f"run {run.id} on port {run.port} was started from profile {run.profile}, not {desk.profile.name}",
+                hint=f"tokwatt serve stop {run.id} stops it all the same",
+            )
     _print(await server.stop(desk, run, grace_s=args.grace), out)
     return 0
 
