@@ -49,6 +49,11 @@ async def named_package(desk: Desk, name: str) -> Package:
     return await _asked(desk, name)
 
 
+async def profile_package(desk: Desk, name: str) -> Package:
+    """Return a package as the profile's interpreter resolves it, whatever folders were named."""
+    return await _asked(desk, name)
+
+
 async def known_package(desk: Desk) -> Package | None:
     """Return the engine package, or `None` with the reason in the store when there is none."""
     try:

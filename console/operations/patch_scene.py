@@ -12,14 +12,17 @@ from weakref import WeakKeyDictionary
 from console.domain.diff import unified
 from console.domain.host import Package
 from console.domain.patch import DiskState, FileChange, Patch, PatchStatus, ProcessState
-from console.domain.text import SafeText
+from console.domain.run import Run
+from console.domain.text import SafeText, clean
+from console.errors import ConsoleError
 from console.operations import host
 from console.operations.desk import Desk
-from console.patching import overlaps, process
+from console.patching import conflicts, overlaps, process
 from console.patching.plan import PatchPlan, bare_names, plan, sha256, wanted_paths
 from console.patching.versions import Facts
 from console.remote.link import HostLink
 
+_resolved: WeakKeyDictionary[HostLink, dict[tuple[str, str], Package | None]] = WeakKeyDictionary()
 _capabilities: WeakKeyDictionary[HostLink, str] = WeakKeyDictionary()
 
 
@@ -37,6 +40,8 @@ class Scene:
     plans: tuple[PatchPlan, ...] = ()
     refusals: Mapping[str, str] = field(default_factory=dict)
     """Why a file could not be written, as far as the host knows before trying."""
+    elsewhere: Package | None = None
+    """What the profile's interpreter would load, where `--package` named a folder instead."""
 
     def planned(self, patch: Patch, files: Mapping[str, bytes | None]) -> PatchPlan:
         """Plan one patch on some contents with the facts of this host."""
@@ -54,6 +59,14 @@ class Scene:
         """Journal entries of the patches in force that we wrote, by name."""
         ours: Mapping[str, Any] = self.told.get("ours") or {}
         return ours
+
+    @property
+    def workers(self) -> tuple[process.Worker, ...]:
+        """Processes of the server that runs, with the time at which each began."""
+        told = self.told.get("workers") or ()
+        return tuple(
+            process.Worker(int(one["pid"]), str(clean(one["title"])), float(one["started_at"] or 0.0)) for one in told
+        )
 
     def plan_of(self, name: str) -> PatchPlan:
         """Return the plan of a patch that was asked about."""
@@ -115,6 +128,7 @@ async def read_scene(desk: Desk, patches: Sequence[Patch], contents: Sequence[st
             "recover": not desk.readonly,
             "operator": desk.operator,
             "capability": ask_gpu,
+            **_session(desk),
         },
         deadline_s=60,
     )
@@ -127,7 +141,7 @@ async def read_scene(desk: Desk, patches: Sequence[Patch], contents: Sequence[st
         kept[str(item["sha256"])] = reply.body[at : at + int(item["size"])]
         at += int(item["size"])
     facts = Facts(package.name, package.version, capability or None)
-    scene = Scene(package, facts, files, dict(reply.result), kept, (), refusals)
+    scene = Scene(package, facts, files, dict(reply.result), kept, (), refusals, await _elsewhere(desk, package))
     return judged(scene, patches)
 
 
@@ -146,7 +160,9 @@ def status_of(desk: Desk, scene: Scene, item: PatchPlan) -> PatchStatus:
     run = desk.store.snapshot.run
     profile = desk.profile
     now = [_file_now(scene, file) for file in item.files]
-    loaded, evidence = process.judge(item.patch, item.state, now, run, profile.launch.args if profile else {})
+    loaded, evidence = process.judge(
+        item.patch, item.state, now, run, profile.launch.args if profile else {}, scene.workers
+    )
     refusals = [scene.refusals[file] for file in item.files if scene.refusals.get(file)]
     reason = "; ".join([item.reason, *dict.fromkeys(refusals)]).strip("; ")
     entry = scene.ours.get(item.patch.name)
@@ -164,7 +180,31 @@ def status_of(desk: Desk, scene: Scene, item: PatchPlan) -> PatchStatus:
         ours=entry is not None and item.state in (DiskState.ON, DiskState.DRIFTED),
         seen=tuple((file, sha256(scene.files.get(file))) for file in item.files),
         asks=_asks(scene, item),
+        conflict=_conflict(item),
+        warnings=_warnings(scene, run),
     )
+
+
+def _conflict(item: PatchPlan) -> tuple[SafeText, ...]:
+    """Return the three sides of what does not fit; nothing where the state does not hang on it."""
+    doubtful = item.state in (DiskState.CONFLICT, DiskState.DRIFTED)
+    return conflicts.rendered(conflicts.three_way(item)) if doubtful else ()
+
+
+def _warnings(scene: Scene, run: Run | None) -> tuple[str, ...]:
+    """Tell when what is patched here is another copy than the one that a server loads."""
+    found = []
+    elsewhere = scene.elsewhere
+    if elsewhere is not None and elsewhere.folder.rstrip("/") != scene.package.folder.rstrip("/"):
+        python = elsewhere.interpreter or "the profile's interpreter"
+        found.append(
+            f"{python} loads {elsewhere.folder}, not {scene.package.folder}: a patch here reaches no server of it"
+        )
+    launcher = run.argv[0] if run is not None and run.phase not in process.GONE and run.argv else ""
+    asked = scene.package.interpreter
+    if launcher.startswith("/") and asked.startswith("/") and posixpath.dirname(launcher) != posixpath.dirname(asked):
+        found.append(f"run {run.id if run else ''} was started by {launcher}, and {asked} is what was asked here")
+    return tuple(found)
 
 
 def preview(item: PatchPlan) -> tuple[SafeText, ...]:
@@ -243,6 +283,28 @@ def _contents(
         else:
             refusals[path] = f"{path} cannot be read: {fact.get('error') or 'not a file of a sensible size'}"
     return files, refusals, at
+
+
+def _session(desk: Desk) -> dict[str, int]:
+    """Return which server's processes are to be looked at; nothing when none runs."""
+    run = desk.store.snapshot.run
+    if run is None or run.phase in process.GONE or run.process is None:
+        return {}
+    return {"session": run.process.session or run.process.pid, "start_ticks": run.process.start_ticks}
+
+
+async def _elsewhere(desk: Desk, package: Package) -> Package | None:
+    """Return the package as the profile's interpreter resolves it, when a folder was named beside a profile."""
+    if not desk.package_dirs or desk.profile is None or not desk.profile.engine.python:
+        return None
+    key = (package.name, desk.profile.engine.python)
+    known = _resolved.setdefault(desk.link, {})
+    if key not in known:
+        try:
+            known[key] = await host.profile_package(desk, package.name)
+        except ConsoleError:
+            known[key] = None
+    return known[key]
 
 
 def _known_capability(desk: Desk) -> str | None:

@@ -170,7 +170,9 @@ def _worded(error: RemoteError, name: str, verb: str) -> Exception:
         owner = str(error.facts.get("owner") or "another console")
         age = error.facts.get("age_s")
         since = f"for {age:.0f} s by now" if isinstance(age, (int, float)) else ""
-        return RefusedError(f"{verb} {name}: {owner} is writing to {path}", since, "wait for it, then look again")
+        why = "; ".join(part for part in (since, "" if " is writing here" in error.title else error.title) if part)
+        hint = "wait for it, then look again; one that is stuck: --take-over"
+        return RefusedError(f"{verb} {name}: {owner} is writing to {path}", why, hint)
     if error.kind == "syntax":
         return RefusedError(f"{verb} {name}: {path} would not compile", error.detail, "nothing was written")
     if error.kind == "outside":

@@ -9,6 +9,8 @@ from console.patching import inserts, within
 from console.patching.depth import shifted, shifts
 from console.patching.pieces import Piece, PieceState, Span, line_of, listed, nearest
 
+_CLEAR = (PieceState.ON, PieceState.OFF)
+
 
 def examine(edit: Edit, data: bytes, ours: bool = False) -> Piece:
     """Tell how an edit stands in a file, and how it would be switched.
@@ -19,6 +21,15 @@ def examine(edit: Edit, data: bytes, ours: bool = False) -> Piece:
         ours: The host's journal says that the patch is on by our own hand: a result that stands
             more often than `count` is then no reason for doubt.
     """
+    piece = _stands(edit, data, ours)
+    if piece.state in _CLEAR:
+        return piece
+    find, text = (part.encode("utf-8", "surrogateescape") for part in (edit.find, edit.replace))
+    wants = {EditKind.INSERT_BEFORE: text + b"\n" + find, EditKind.INSERT_AFTER: find + b"\n" + text}
+    return dataclasses.replace(piece, expected=find, wants=wants.get(edit.kind, text))
+
+
+def _stands(edit: Edit, data: bytes, ours: bool) -> Piece:
     limits = [(0, len(data))]
     if edit.within:
         limits = within.ranges(data, edit.within)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from console.patching.diffs import Hunk
 from console.patching.pieces import Piece, PieceState, Span, listed, nearest
@@ -57,7 +57,14 @@ class HunkReader:
 
     def examine(self, hunks: Sequence[Hunk]) -> list[Piece]:
         """Tell how each hunk stands; they must lie in the order of the diff."""
-        return [self._one(hunk) for hunk in hunks]
+        return [self._with_both(hunk, self._one(hunk)) for hunk in hunks]
+
+    @staticmethod
+    def _with_both(hunk: Hunk, piece: Piece) -> Piece:
+        """Return a piece in doubt with both sides of its hunk, to be compared with what is there."""
+        if piece.state in (PieceState.ON, PieceState.OFF):
+            return piece
+        return replace(piece, expected=b"".join(hunk.old), wants=b"".join(hunk.new))
 
     def _one(self, hunk: Hunk) -> Piece:
         old = _Side(hunk.ops, _start(hunk, on=False))

@@ -40,6 +40,10 @@ class Piece:
     to_off: tuple[Span, ...] = ()
     offset: int = 0
     """Lines between where the hunk was written for and where it is."""
+    expected: bytes = b""
+    """What the patch looked for, where that is not there as it should be."""
+    wants: bytes = b""
+    """What it would have left in that place."""
 
 
 def line_of(data: bytes, position: int) -> int:

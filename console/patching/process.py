@@ -28,8 +28,23 @@ class FileNow:
     mtime: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One process of the server."""
+
+    pid: int
+    title: str
+    started_at: float
+    """Host's wall clock."""
+
+
 def judge(
-    patch: Patch, disk: DiskState, files: Sequence[FileNow], run: Run | None, args: Mapping[str, object]
+    patch: Patch,
+    disk: DiskState,
+    files: Sequence[FileNow],
+    run: Run | None,
+    args: Mapping[str, object],
+    workers: Sequence[Worker] = (),
 ) -> tuple[ProcessState, str]:
     """Return the state in the process, and its evidence.
 
@@ -39,6 +54,7 @@ def judge(
         files: Its files now.
         run: The newest run, or `None` when there is none.
         args: Launch arguments of the profile; those of the run itself go before.
+        workers: Processes of the run, where they could be asked.
     """
     if run is not None and run.argv:
         args = arguments(run.argv)
@@ -55,15 +71,32 @@ def judge(
         return (ProcessState.NEEDS_RESTART if at_start else ProcessState.UNKNOWN), why
     if at_start != (disk is DiskState.ON):
         was = "on" if at_start else "off"
-        return ProcessState.NEEDS_RESTART, f"it was {was} when run {run.id} started; {why}"
+        return ProcessState.NEEDS_RESTART, f"it was {was} when run {run.id} started; {why}{_by_worker(files, workers)}"
     if disk is DiskState.OFF:
         return ProcessState.NOT_LOADED, why
     if lacking:
         return ProcessState.NOT_REACHED, f"on, but this profile never reaches it: {lacking}"
     if patch.evidence_log and patch.evidence_log in run.evidence:
         return ProcessState.PROVEN, f"the log of run {run.id} says {patch.evidence_log!r}"
+    why += _by_worker(files, workers)
     missing = f"; its log has not said {patch.evidence_log!r}" if patch.evidence_log else ""
     return ProcessState.LOADED, f"{why}{missing}"
+
+
+def _by_worker(files: Sequence[FileNow], workers: Sequence[Worker]) -> str:
+    """Tell which processes began before the last write, and which after it: those may have other bytes loaded."""
+    written = max((file.mtime for file in files), default=0.0)
+    known = [worker for worker in workers if worker.started_at]
+    if not written or not known:
+        return ""
+    late = [worker for worker in known if worker.started_at > written]
+    if not late:
+        return f"; all {len(known)} of its processes began before the write" if len(known) > 1 else ""
+    if len(late) == len(known):
+        return f"; all {len(known)} of its processes began after the last write" if len(known) > 1 else ""
+    named = ", ".join(f"{worker.pid} {worker.title.split(' ')[0].rpartition('/')[2]}" for worker in late[:3])
+    more = f" and {len(late) - 3} more" if len(late) > 3 else ""
+    return f"; {len(late)} of {len(known)} processes began after the last write: {named}{more}"
 
 
 def _at_start(patch: Patch, disk: DiskState, files: Sequence[FileNow], run: Run) -> tuple[bool | None, str]:

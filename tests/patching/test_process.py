@@ -6,7 +6,7 @@ import pytest
 
 from console.domain.patch import DiskState, Patch, ProcessState, Requires
 from console.domain.run import FileHash, Run, RunPhase
-from console.patching.process import FileNow, arguments, judge, unreached
+from console.patching.process import FileNow, Worker, arguments, judge, unreached
 
 NEEDS = Requires({"moe-runner-backend": "flashinfer_cutlass"}, ("disable-flashinfer-autotune",))
 
@@ -70,3 +70,13 @@ def test_a_link_to_the_recorded_file_is_the_file() -> None:
 def test_without_a_server_the_profile_still_tells_what_is_never_reached() -> None:
     state, why = judge(Patch("p", requires=NEEDS), DiskState.ON, [], None, {"tp-size": 8})
     assert state is ProcessState.NO_SERVER and "never reaches it" in why
+
+
+def test_processes_that_began_after_the_write_are_told_apart() -> None:
+    now = [FileNow("/p/m.py", "/p/m.py", "new", mtime=100.0)]
+    run = Run("r1", "p", "sglang", "/r", "/r/l", 1, 0.0, phase=RunPhase.READY, hashes=(FileHash("/p/m.py", "old"),))
+    first, late = Worker(10, "python3 -m x", 50.0), Worker(11, "sglang::scheduler_TP0", 150.0)
+    state, why = judge(Patch("p"), DiskState.ON, now, run, {}, [first, first])
+    assert state is ProcessState.NEEDS_RESTART and "all 2 of its processes began before the write" in why
+    _, why = judge(Patch("p"), DiskState.ON, now, run, {}, [first, late])
+    assert "1 of 2 processes began after the last write: 11 sglang::scheduler_TP0" in why

@@ -24,7 +24,8 @@ from tests import needs
 from tests.wheels import commit_all, git
 
 AS_NOBODY = """
-import sys, json, os
+import codecs, sys, json, os
+codecs.lookup("ascii")  # an ordinary login may not reach this interpreter's own library
 from console.remote.outpost import transaction
 from console.remote.outpost.calls import Call, Fault
 args = json.loads(sys.argv[1])

@@ -44,6 +44,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
 
     show = actions.add_parser("show", parents=both, help="one patch: what for, what it needs, what it would change")
     show.add_argument("name", metavar="NAME-or-FILE")
+    show.add_argument("--conflict", action="store_true", help="where it does not fit: expected, there, wanted")
     show.set_defaults(act=show_patch, needs=_needs_of_show)
 
     check = actions.add_parser("check", parents=both, help="state on disk and in the process; exit 0 whatever it is")
@@ -87,7 +88,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
 
 
 def _needs_of_show(args: argparse.Namespace) -> str:
-    return "host" if args.host or args.profile or args.package else "nothing"
+    return "host" if args.host or args.profile or args.package or args.conflict else "nothing"
 
 
 async def list_patches(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
@@ -135,8 +136,12 @@ async def show_patch(args: argparse.Namespace, desk: Desk | None, out: Output) -
             out.line(f"  {name:<18} {value}")
     if status is not None:
         out.line(f"  {'state':<18} {status.disk} · {status.reason}")
-        for diff_line in status.diff:
+        for warning in status.warnings:
+            out.line(f"  {'mind':<18} {warning}")
+        for diff_line in status.conflict if args.conflict or not status.diff else status.diff:
             out.line(diff_line)
+        if args.conflict and not status.conflict:
+            out.say("no conflict")
         return 0
     for row in (patch.diff or "").splitlines():
         out.line(row)
@@ -167,6 +172,8 @@ async def check_patches(args: argparse.Namespace, desk: Desk, out: Output) -> in
         where = f"{folder} ({status.version or 'version unknown'})  " if len(folders) > 1 else ""
         process = f" · {_word(status.loaded)}" if status.loaded not in _SILENT else ""
         out.line(f"{SIGNS[status.disk]} {status.disk:<16} {status.name:<{width}}  {where}{status.reason}{process}")
+        for warning in status.warnings:
+            out.say(f"{status.name}: {warning}")
         if status.process_reason and status.loaded not in _SILENT:
             out.line(f"  {'':<16} {'':<{width}}  {status.process_reason}")
     return 0
@@ -320,8 +327,8 @@ async def _look_at_server(desk: Desk) -> None:
 async def _explain(desk: Desk, name: str, out: Output) -> None:
     """Show the diff of a refused write, so that --force or --accept-fuzz is no blind answer."""
     for status in desk.store.snapshot.patches:
-        if status.name == name and (status.needs_fuzz or status.disk is DiskState.DRIFTED):
-            for line in status.diff:
+        if status.name == name and (status.needs_fuzz or status.conflict or status.disk is DiskState.DRIFTED):
+            for line in (*status.conflict, *status.diff):
                 out.say(line)
 
 
@@ -357,6 +364,8 @@ def _row(status: PatchStatus, folder: str) -> dict[str, Any]:
         "needs_fuzz": status.needs_fuzz,
         "ours": status.ours,
         "asks": list(status.asks),
+        "warnings": list(status.warnings),
+        "conflict": list(status.conflict),
         "diff": list(status.diff),
     }
 

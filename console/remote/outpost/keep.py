@@ -10,6 +10,7 @@ import os
 import time
 from typing import Any, Dict, Iterator, List, Optional, Set
 
+from . import takeover
 from .calls import Fault
 
 FOLDER = ".tokwatt"
@@ -96,7 +97,7 @@ class Keep:
         """
         fd = self._locked_file()
         try:
-            mark = json.dumps({"owner": owner, "since": time.time(), "pid": os.getpid()}).encode()
+            mark = takeover.marked(owner)
             with contextlib.suppress(OSError):  # a full disk must not keep us from undoing
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, mark, 0)

@@ -9,7 +9,7 @@ import stat
 import subprocess
 from typing import Any, Dict, List, Optional
 
-from . import placing, recovery
+from . import placing, processes, recovery
 from .calls import Call, Fault, Result, fault_of
 from .keep import Keep, all_files, digest, history, ours, pending
 
@@ -26,7 +26,7 @@ def snapshot(call: Call) -> Result:
     to hash only, `contents` names of journalled patches whose files and kept contents are wanted too
     (`*last` for the newest entry), `names` file names to look for in the tree, `recover` whether transactions
     that were cut short may be closed, `operator` who does it, `capability` whether to ask the driver
-    for the GPUs' compute capability.
+    for the GPUs' compute capability, `session` and `start_ticks` of a server whose processes are wanted.
 
     The body holds the contents one after another, as `files` and `kept` tell by `size`.
     """
@@ -50,9 +50,16 @@ def snapshot(call: Call) -> Result:
     result["kept"] = _kept(keep, chosen, bodies)
     result["hashes"] = {path: _hash(path) for path in call.args.get("hashes") or []}
     result["head"] = _head(keep.root, [path for path in paths if result["files"][path]])
+    result["workers"] = _workers(call) if call.args.get("session") else []
     result["capability"] = _capability() if call.args.get("capability") else None
     result["found"] = _find(keep.root, [str(name) for name in call.args.get("names") or []])
     return result, b"".join(bodies)
+
+
+def _workers(call: Call) -> List[Dict[str, Any]]:
+    """Return the processes of a server with the time at which each began."""
+    found = processes.members(call.number("session"), call.number("start_ticks"))
+    return [{"pid": one["pid"], "title": one["title"], "started_at": one.get("started_at")} for one in found]
 
 
 def _recover(keep: Keep, operator: str) -> Any:

@@ -9,7 +9,7 @@ import time
 import uuid
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import compiling, placing, recovery, snapshot
+from . import caches, compiling, placing, recovery, snapshot, takeover
 from .calls import Call, Fault, Operation, Result
 from .keep import FOLDER, Keep, digest, sync_folder
 
@@ -57,6 +57,8 @@ def transaction(call: Call) -> Result:
     Several patches at once: `parts` as {name, verb, files} in their order, each from where the one
     before left the files, and `extra` the sizes of contents that lie between, behind the others in the body.
 
+    `take_over` ends a writer that has held the lock for long.
+
     Faults: an errno name, `changed`, `locked`, `outside`, `immutable`, `syntax`, `readback`.
     """
     with Call.critical:
@@ -70,6 +72,8 @@ def _transaction(call: Call) -> Result:
     recovered: List[Dict[str, Any]] = []
     with contextlib.ExitStack() as held:
         locked = keep.exists()
+        if locked and call.args.get("take_over") and os.path.exists(os.path.join(keep.folder, "lock")):
+            takeover.take_over(os.path.join(keep.folder, "lock"))
         if locked:
             held.enter_context(keep.lock(operator))
             recovered = recovery.recover(keep, operator)
@@ -268,6 +272,7 @@ def _after(keep: Keep, targets: List[Target]) -> List[str]:
             with contextlib.suppress(OSError):
                 os.unlink(pyc)
                 notes.append("removed %s, which Python would have loaded unchecked" % os.path.basename(pyc))
+    notes += caches.stale([(target.path, target.present, target.data) for target in targets])
     keep.collect()
     return notes
 

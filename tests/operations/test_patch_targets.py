@@ -1,0 +1,42 @@
+"""Which copy is patched, and who loads it: case D08, and what a write feeds."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+from console.domain.profile import EngineSection, LaunchSection, Profile
+from console.operations import patches
+from console.operations.desk import Desk
+from tests.local import desk as desk
+from tests.operations.test_patches import own, package
+
+__all__ = ["own", "package"]
+
+
+async def test_d08_another_interpreters_copy_is_told_before_a_write(
+    desk: Desk, own: Path, package: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "venv/vllm"
+    other.mkdir(parents=True)
+    (other / "__init__.py").touch()
+    env = {"PYTHONPATH": str(other.parent)}
+    desk.profile = Profile("p", engine=EngineSection("vllm", sys.executable), launch=LaunchSection(env=env))
+    status = (await patches.statuses(desk, ["A"]))[0]
+    assert [f"loads {other}, not {package}" in warning for warning in status.warnings] == [True]
+    trips = desk.link.round_trips
+    await patches.statuses(desk, ["A"])
+    assert desk.link.round_trips == trips + 1  # asked once
+    desk.package_dirs, desk.package = (str(other),), None
+    desk.profile = dataclasses.replace(desk.profile)
+    assert (await patches.statuses(desk, ["A"]))[0].warnings == ()
+
+
+async def test_a_conflict_is_shown_from_three_sides(desk: Desk, own: Path, package: Path) -> None:
+    (own / "gone.toml").write_text(
+        '[[edit]]\nfile = "v1/attention/base.py"\nfind = "    if batch >= 64:"\nreplace = "    if batch > 128:"\n'
+    )
+    status = (await patches.statuses(desk, ["gone"]))[0]
+    assert "!     if batch > 64:" in status.conflict and "+     if batch > 128:" in status.conflict
+    assert (await patches.statuses(desk, ["A"]))[0].conflict == ()
