@@ -14,6 +14,7 @@ from console.domain.patch import FileChange
 from console.errors import AlreadySoError, UsageError
 from console.operations import host, installed
 from console.operations.desk import Desk
+from console.operations.patch_theirs import without_ours
 from console.patching.diffs import DiffReader
 from console.source.compare import patch_text
 
@@ -38,14 +39,73 @@ async def capture(
         AlreadySoError: There are no changes.
     """
     _must_be_free(name)
+    diff, origin, versioned = await _found(desk, files, changed, wheels)
+    return _kept(desk, name, diff, origin, versioned=versioned)
+
+
+async def capture_split(
+    desk: Desk, name: str, files: Sequence[str] = (), *, by: str, changed: bool = False, wheels: Sequence[str] = ()
+) -> tuple[Path, ...]:
+    """Make a patch of every file or of every hunk, so that each can be switched by itself.
+
+    Args:
+        desk: Whose host.
+        name: What the new patches' names begin with; a number follows.
+        files: As for `capture`.
+        by: `file` or `hunk`.
+        changed: As for `capture`.
+        wheels: As for `capture`.
+
+    Raises:
+        UsageError: The name is no name, or there is such a patch already: nothing is overwritten.
+        AlreadySoError: There are no changes.
+    """
+    diff, origin, versioned = await _found(desk, files, changed, wheels)
+    parts = parted(diff, by)
+    if not parts:
+        raise AlreadySoError("there are no changes to capture")
+    names = [f"{name}-{number}" for number in range(1, len(parts) + 1)] if len(parts) > 1 else [name]
+    for one in names:
+        _must_be_free(one)
+    pairs = zip(names, parts, strict=True)
+    return tuple(_kept(desk, one, part, origin, versioned=versioned) for one, part in pairs)
+
+
+def parted(diff: bytes, by: str) -> list[bytes]:
+    """Return a unified diff in pieces that are diffs themselves: one a `file`, or one a `hunk`."""
+    heads: list[tuple[list[bytes], list[list[bytes]]]] = []
+    lines = diff.split(b"\n")
+    for number, line in enumerate(lines):
+        follows = lines[number + 1] if number + 1 < len(lines) else b""
+        plain = line.startswith(b"--- ") and follows.startswith(b"+++ ")
+        if line.startswith(b"diff --git ") or (plain and not (heads and not heads[-1][1] and _is_git(heads[-1][0]))):
+            heads.append(([], []))
+        if not heads:
+            continue
+        if line.startswith(b"@@ "):
+            heads[-1][1].append([])
+        (heads[-1][1][-1] if heads[-1][1] else heads[-1][0]).append(line)
+    found = []
+    for head, hunks in heads:
+        groups = [[hunk] for hunk in hunks] if by == "hunk" and len(hunks) > 1 else [hunks]
+        for group in groups:
+            found.append(b"\n".join([*head, *(line for hunk in group for line in hunk)]).rstrip(b"\n") + b"\n")
+    return found
+
+
+def _is_git(head: Sequence[bytes]) -> bool:
+    return head[0].startswith(b"diff --git ") and not any(line.startswith(b"+++ ") for line in head)
+
+
+async def _found(desk: Desk, files: Sequence[str], changed: bool, wheels: Sequence[str]) -> tuple[bytes, str, bool]:
+    """Return the diff that is to be captured, where it comes from, and whether it is of this version."""
     local = [Path(file) for file in files if Path(file).suffix in DIFF_SUFFIXES and Path(file).is_file()]
     if local:
-        origin = ", ".join(map(str, local))
-        return _kept(desk, name, b"".join(path.read_bytes() for path in local), origin, versioned=False)
+        return b"".join(path.read_bytes() for path in local), ", ".join(map(str, local)), False
     if changed:
         diff = await _since_install(desk, files, wheels)
-        return _kept(desk, name, diff, f"what was changed by hand on {desk.link.host.name}")
-    return _kept(desk, name, await _uncommitted(desk, files), f"uncommitted changes on {desk.link.host.name}")
+        return diff, f"what was changed by hand on {desk.link.host.name}", True
+    return await _uncommitted(desk, files), f"uncommitted changes on {desk.link.host.name}", True
 
 
 async def capture_changes(desk: Desk, name: str, changes: Sequence[FileChange], origin: str) -> Path:
@@ -123,10 +183,11 @@ async def _since_install(desk: Desk, files: Sequence[str], wheels: Sequence[str]
 
 
 async def _uncommitted(desk: Desk, files: Sequence[str]) -> bytes:
+    """Return what git has no commit of, without what our own patches that are on changed."""
     package = await host.engine_package(desk)
     targets = [file if file.startswith("/") else f"{package.folder}/{file}" for file in files] or [package.folder]
     parts = [(await desk.link.call("git_diff", {"path": path}, deadline_s=60)).body for path in targets]
-    return b"".join(parts)
+    return await without_ours(desk, b"".join(parts))
 
 
 def _text(desk: Desk, name: str, diff: str, origin: str, versioned: bool) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from console.config import paths
-from console.config.patches import DIFF_SUFFIXES, load_or_fault
+from console.config.patches import DIFF_SUFFIXES
 from console.config.patches import load_patch as read_patch
 from console.domain.patch import DiskState, Patch, PatchStatus, WriteReceipt
 from console.errors import (
@@ -20,25 +19,15 @@ from console.errors import (
     UsageError,
 )
 from console.operations.desk import Desk
+from console.operations.known import known_patches as known_patches
 from console.operations.patch_activity import activity, running
 from console.operations.patch_activity import told as told
 from console.operations.patch_capture import capture as capture
+from console.operations.patch_capture import capture_split as capture_split
 from console.operations.patch_scene import Scene, preview, read_scene, status_of, strangers, unknown
 from console.operations.patch_sets import SetPlan, inverse, planned_set, refuse_other
 from console.operations.patch_sides import recorded, refuse_drift, refuse_lower, to_off, to_on
 from console.operations.patch_writing import write
-
-
-def known_patches(desk: Desk | None) -> tuple[Patch, ...]:
-    """Return every patch that a name can reach; one whose file is wrong says so in `fault`."""
-    found: dict[str, Patch] = {}
-    for path in paths.all_patches():
-        patch = load_or_fault(path)
-        if patch.name in found:
-            fault = f"{path}:1: the name {patch.name} is taken by {found[patch.name].path}"
-            patch = replace(patch, name=path.stem, fault=fault)
-        found[patch.name] = patch
-    return tuple(found.values())
 
 
 def load_patch(desk: Desk | None, name_or_file: str) -> Patch:

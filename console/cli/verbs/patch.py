@@ -5,28 +5,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from console.cli import patch_text
 from console.cli.output import Output
-from console.domain.patch import DiskState, Edit, Patch, PatchStatus, ProcessState, WriteReceipt
+from console.domain.patch import DiskState, WriteReceipt
 from console.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
-    from console.operations.patch_sets import SetPlan
-
-SIGNS = {
-    DiskState.ON: "●",
-    DiskState.OFF: "○",
-    DiskState.DRIFTED: "◌",
-    DiskState.CONFLICT: "✗",
-    DiskState.ALREADY_UPSTREAM: "▲",
-    DiskState.NOT_APPLICABLE: "·",
-    DiskState.INVALID: "!",
-    DiskState.UNKNOWN: "?",
-}
-"""Beside the word, never instead of it."""
+    from console.operations.patch_table import Checked
 
 
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
@@ -49,7 +37,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
 
     check = actions.add_parser("check", parents=both, help="state on disk and in the process; exit 0 whatever it is")
     check.add_argument("names", nargs="*", metavar="NAME-or-FILE", help="all known patches when none is named")
-    check.set_defaults(act=check_patches)
+    check.set_defaults(act=check_patches, needs=_needs_of_check)
 
     for name, act, words in (
         ("apply", apply_patches, "switch patches on, verified: all files of one or none"),
@@ -78,6 +66,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     capture.add_argument("files", nargs="*", metavar="FILE", help="files of the package, or local .diff files")
     capture.add_argument("--changed", action="store_true", help="what differs from the package as installed")
     capture.add_argument("--wheel", action="append", default=[], metavar="FILE", help="where originals may be")
+    capture.add_argument("--split", choices=("file", "hunk"), help="a patch of every file or hunk: NAME-1, NAME-2, …")
     capture.set_defaults(act=capture_patch)
 
     pasted = actions.add_parser("import", parents=both, help="explain a sed line, and make a patch of what it would do")
@@ -97,7 +86,7 @@ async def list_patches(args: argparse.Namespace, desk: Desk | None, out: Output)
 
     known = patches.known_patches(desk)
     if out.json:
-        out.document(patches=[_described(patch) for patch in known])
+        out.document(patches=[patch_text.described(patch) for patch in known])
         return 0
     width = max((len(patch.name) for patch in known), default=0)
     for patch in known:
@@ -114,7 +103,10 @@ async def show_patch(args: argparse.Namespace, desk: Desk | None, out: Output) -
     patch = patches.load_patch(desk, args.name)
     status = (await patches.statuses(desk, [args.name]))[0] if desk is not None else None
     if out.json:
-        out.document(patch={**_described(patch), **(_row(status, "") if status else {})}, edits=_edits(patch.edits))
+        out.document(
+            patch={**patch_text.described(patch), **(patch_text.row(status, "") if status else {})},
+            edits=patch_text.edits(patch.edits),
+        )
         return 0
     out.line(f"{patch.name}: {patch.title}" if patch.title else patch.name)
     for line in patch.why.strip().splitlines():
@@ -153,33 +145,63 @@ async def show_patch(args: argparse.Namespace, desk: Desk | None, out: Output) -
     return 0
 
 
-async def check_patches(args: argparse.Namespace, desk: Desk, out: Output) -> int:
-    """Print the state of patches, for each package when several are named."""
-    from console.operations import patches
+async def check_patches(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Print the state of patches, in every package and on every host that is named."""
+    rows: list[Checked] = []
+    failed = 0
+    if desk is not None:
+        rows = await _checked(args, desk)
+    else:
+        for name in args.host:
+            try:
+                rows += await _checked_on(args, name, out)
+            except ConsoleError as error:
+                out.say(f"tokwatt: {name}: {error.one_line()}")
+                failed = failed or error.exit_code
+    if out.json:
+        out.document(patches=[patch_text.checked(row) for row in rows], table=patch_text.table(rows))
+        return failed
+    for line in patch_text.check_lines(rows, out.say):
+        out.line(line)
+    return failed
 
-    rows: list[tuple[PatchStatus, str]] = []
-    folders = desk.package_dirs or ("",)
-    for folder in folders:
+
+def _needs_of_check(args: argparse.Namespace) -> str:
+    return "nothing" if len(args.host or ()) > 1 else "host"
+
+
+async def _checked_on(args: argparse.Namespace, name: str, out: Output) -> list[Checked]:
+    from console.operations.demo import join_demo
+    from console.operations.opening import open_desk
+
+    host: Any = await join_demo() if name == "demo" else name
+    desk = await open_desk(
+        host=host,
+        profile=args.profile,
+        readonly=args.readonly,
+        accept_key=args.accept_new_host_key,
+        package_dirs=tuple(args.package or ()),
+        say=lambda text: out.say(f"{name}: {text}"),
+    )
+    try:
+        return await _checked(args, desk)
+    finally:
+        with contextlib.suppress(ConsoleError):
+            await desk.link.close()
+
+
+async def _checked(args: argparse.Namespace, desk: Desk) -> list[Checked]:
+    from console.operations import patches
+    from console.operations.patch_table import Checked
+
+    rows = []
+    for folder in desk.package_dirs or ("",):
         _turn_to(desk, folder)
         if not folder:
             await _look_at_server(desk)
-        rows += [(status, folder) for status in await patches.statuses(desk, args.names)]
-    if out.json:
-        out.document(patches=[_row(status, folder) for status, folder in rows])
-        return 0
-    width = max((len(status.name) for status, _ in rows), default=0)
-    for status, folder in rows:
-        where = f"{folder} ({status.version or 'version unknown'})  " if len(folders) > 1 else ""
-        process = f" · {_word(status.loaded)}" if status.loaded not in _SILENT else ""
-        out.line(f"{SIGNS[status.disk]} {status.disk:<16} {status.name:<{width}}  {where}{status.reason}{process}")
-        for warning in status.warnings:
-            out.say(f"{status.name}: {warning}")
-        if status.process_reason and status.loaded not in _SILENT:
-            out.line(f"  {'':<16} {'':<{width}}  {status.process_reason}")
-    return 0
-
-
-_SILENT = (ProcessState.UNKNOWN, ProcessState.NO_SERVER)
+        found = await patches.statuses(desk, args.names)
+        rows += [Checked(desk.link.host.name, folder, status) for status in found]
+    return rows
 
 
 async def apply_patches(args: argparse.Namespace, desk: Desk, out: Output) -> int:
@@ -202,7 +224,7 @@ async def apply_patches(args: argparse.Namespace, desk: Desk, out: Output) -> in
             raise _after(error, receipts, out) from None
         _narrate(desk, receipts[-1], out)
     if out.json:
-        out.document(writes=[_written(receipt) for receipt in receipts])
+        out.document(writes=[patch_text.written(receipt) for receipt in receipts])
     return 0
 
 
@@ -221,7 +243,7 @@ async def revert_patches(args: argparse.Namespace, desk: Desk, out: Output) -> i
             raise _after(error, receipts, out) from None
         _narrate(desk, receipts[-1], out)
     if out.json:
-        out.document(writes=[_written(receipt) for receipt in receipts])
+        out.document(writes=[patch_text.written(receipt) for receipt in receipts])
     return 0
 
 
@@ -237,7 +259,7 @@ async def _switch_set(args: argparse.Namespace, desk: Desk, out: Output, *, off:
     found = await patches.plan_set(desk, **options)
     if args.dry_run:
         if out.json:
-            out.document(plan=_planned(found))
+            out.document(plan=patch_text.planned(found))
         else:
             for line in (*found.told, *found.diff):
                 out.line(line)
@@ -245,21 +267,8 @@ async def _switch_set(args: argparse.Namespace, desk: Desk, out: Output, *, off:
     receipt = await patches.apply_set(desk, **options, take_over=args.take_over, seen=found)
     _narrate(desk, receipt, out)
     if out.json:
-        out.document(writes=[_written(receipt)])
+        out.document(writes=[patch_text.written(receipt)])
     return 0
-
-
-def _planned(found: SetPlan) -> dict[str, Any]:
-    return {
-        "steps": [
-            {"name": step.name, "verb": step.verb, "files": [change.shown for change in step.changes]}
-            for step in found.steps
-        ],
-        "already": [{"name": name, "reason": why} for name, why in found.already],
-        "refused": [{"name": name, "reason": why} for name, why in found.refused],
-        "left_on": list(found.left),
-        "diff": list(found.diff),
-    }
 
 
 async def undo_last(args: argparse.Namespace, desk: Desk, out: Output) -> int:
@@ -269,7 +278,7 @@ async def undo_last(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     receipt = await patches.undo(desk)
     _narrate(desk, receipt, out)
     if out.json:
-        out.document(writes=[_written(receipt)])
+        out.document(writes=[patch_text.written(receipt)])
     return 0
 
 
@@ -277,12 +286,19 @@ async def capture_patch(args: argparse.Namespace, desk: Desk, out: Output) -> in
     """Make a patch of the operator's own."""
     from console.operations import patches
 
-    path = await patches.capture(desk, args.name, args.files, changed=args.changed, wheels=args.wheel)
-    out.say(f"captured into {path}; its diff is beside it")
-    if out.json:
-        out.document(patch={"name": args.name, "path": str(path)})
+    options = {"changed": args.changed, "wheels": args.wheel}
+    if args.split:
+        made = await patches.capture_split(desk, args.name, args.files, by=args.split, **options)
     else:
-        out.line(str(path))
+        made = (await patches.capture(desk, args.name, args.files, **options),)
+    for path in made:
+        out.say(f"captured into {path}; its diff is beside it")
+    if out.json:
+        first = {"name": args.name, "path": str(made[0])}
+        out.document(patch=first, patches=[{"name": path.stem, "path": str(path)} for path in made])
+    else:
+        for path in made:
+            out.line(str(path))
     return 0
 
 
@@ -298,7 +314,7 @@ async def import_line(args: argparse.Namespace, desk: Desk, out: Output) -> int:
         out.document(
             patch={"name": found.path.stem, "path": str(found.path)} if found.path else None,
             told=list(found.told),
-            edits=_edits(found.edits),
+            edits=patch_text.edits(found.edits),
         )
     elif found.path:
         out.line(str(found.path))
@@ -335,7 +351,7 @@ async def _explain(desk: Desk, name: str, out: Output) -> None:
 def _after(error: ConsoleError, receipts: list[WriteReceipt], out: Output) -> ConsoleError:
     """Print what was done before a refusal, and return the refusal."""
     if out.json and receipts:
-        out.document(writes=[_written(receipt) for receipt in receipts])
+        out.document(writes=[patch_text.written(receipt) for receipt in receipts])
     return error
 
 
@@ -348,80 +364,3 @@ def _narrate(desk: Desk, receipt: WriteReceipt, out: Output) -> None:
     if not out.json:
         for file, before, after, added, removed in receipt.files:
             out.line(f"{file}  +{added} −{removed}  {before[:12] or 'new'} → {after[:12] or 'removed'}")
-
-
-def _row(status: PatchStatus, folder: str) -> dict[str, Any]:
-    return {
-        "name": status.name,
-        "title": status.title,
-        "state": status.disk.value,
-        "loaded": status.loaded.value,
-        "reason": status.reason,
-        "evidence": status.process_reason,
-        "files": list(status.files),
-        "package": folder or None,
-        "version": status.version,
-        "needs_fuzz": status.needs_fuzz,
-        "ours": status.ours,
-        "asks": list(status.asks),
-        "warnings": list(status.warnings),
-        "conflict": list(status.conflict),
-        "diff": list(status.diff),
-    }
-
-
-def _described(patch: Patch) -> dict[str, Any]:
-    return {
-        "name": patch.name,
-        "title": patch.title,
-        "why": patch.why,
-        "path": patch.path,
-        "engine": patch.applies_to.engine,
-        "versions": patch.applies_to.version,
-        "upstream_from": patch.applies_to.upstream_from,
-        "compute_capability": list(patch.applies_to.compute_capability),
-        "after": list(patch.after),
-        "conflicts_with": list(patch.conflicts_with),
-        "requires": {"args": dict(patch.requires.args), "absent": list(patch.requires.absent)},
-        "evidence_log": patch.evidence_log,
-        "fault": patch.fault,
-    }
-
-
-def _edits(edits: Sequence[Edit]) -> list[dict[str, Any]]:
-    return [
-        {
-            "file": edit.file,
-            "kind": edit.kind.value,
-            "within": edit.within,
-            "find": edit.find,
-            "replace": edit.replace,
-            "count": edit.count,
-        }
-        for edit in edits
-    ]
-
-
-def _written(receipt: WriteReceipt) -> dict[str, Any]:
-    return {
-        "name": receipt.name,
-        "verb": receipt.verb,
-        "files": [
-            {
-                "file": file,
-                "sha256_before": before,
-                "sha256_after": after,
-                "lines_added": added,
-                "lines_removed": removed,
-            }
-            for file, before, after, added, removed in receipt.files
-        ],
-        "compiled_by": receipt.compiled_by,
-        "round_trips": receipt.round_trips,
-        "duration_ms": round(receipt.ms, 1),
-        "notes": list(receipt.notes),
-    }
-
-
-def _word(state: ProcessState) -> str:
-    return state.value.replace("_", " ")
