@@ -4,7 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format lint types contracts bench screenshots clean
+ENGINES ?= sglang
+
+.PHONY: demo test test-engines check format lint types contracts bench screenshots clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tokwatt needs Python 3.11 or newer")'
@@ -18,6 +20,10 @@ demo: $(STAMP) ## the whole product on a pretend host; without a terminal, the t
 
 test: $(STAMP) ## the suite
 	$(BIN)/python -m pytest -m "not real_engine and not gpu"
+
+test-engines: $(STAMP) ## real inference engines on the processor, each in a venv of its own below .venvs/
+	$(PYTHON) tests/real_engine/install.py $(ENGINES)
+	$(BIN)/python -m pytest -m real_engine tests/real_engine
 
 check: $(STAMP) lint types contracts test ## the whole gate
 
