@@ -148,6 +148,16 @@ VERBS: tuple[Verb, ...] = (
         "Patches",
     ),
     Verb(
+        "apply_set",
+        "Apply the profile's set",
+        "Turn all patches of the profile on as one write, or off again when they are on.",
+        ("a",),
+        ("patch apply",),
+        "patches",
+        "set",
+        "Patches",
+    ),
+    Verb(
         "check_patches",
         "Check patches",
         "Look at the files again.",

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from console.domain.patch import DiskState, PatchStatus
-from console.domain.text import clean
+from console.domain.text import SafeText, clean
 from console.operations.catalogue import verbs_of
 from console.state.store import Snapshot
 from console.ui.modals.confirm import ConfirmModal
@@ -39,6 +39,15 @@ def questions(status: PatchStatus, snapshot: Snapshot) -> list[str]:
         ]
         asked += [f"{file} has uncommitted changes that no known patch made." for file in dirty]
     return asked
+
+
+def evidence(status: PatchStatus) -> tuple[SafeText, ...]:
+    """Return what both columns of state rest on, and what to keep in mind, as lines above the diff."""
+    rows = [("on disk", f"{status.disk.value.replace('_', ' ')} · {status.reason}" if status.reason else "")]
+    process = status.loaded.value.replace("_", " ")
+    rows.append(("in process", f"{process} · {status.process_reason}" if status.process_reason else ""))
+    rows += [("mind", warning) for warning in status.warnings]
+    return tuple(clean(f"{name:<11}{text}") for name, text in rows if text)
 
 
 class PatchDiff(DiffView, Framed):
@@ -110,7 +119,7 @@ class PatchesPane(Vertical, Framed):
         files = ", ".join(file.rpartition("/")[2] for file in status.files)
         diff.entitle("", clean(files), f"+{added} −{removed}" if status.diff else "")
         reason = status.reason or status.process_reason or "nothing to change"
-        diff.show(status.diff, reason)
+        diff.show((*evidence(status), *(status.diff or status.conflict)), reason)
         said = f"space {verb} +{added} −{removed}" if status.diff else ""
         self.entitle("2", "Patches", said)
 
@@ -121,7 +130,8 @@ class PatchesPane(Vertical, Framed):
             return
         line = None
         if event.lines is self.diff or status.diff:
-            upto = status.diff[: event.index + 1] if event.lines is self.diff else status.diff
+            above = len(evidence(status))
+            upto = status.diff[: max(0, event.index + 1 - above)] if event.lines is self.diff else status.diff
             hunks = [found for text in upto if (found := re.match(r"@@ -(\d+)", text))]
             if hunks:
                 line = int((hunks[-1] if event.lines is self.diff else hunks[0])[1]) + 3
@@ -150,6 +160,27 @@ class PatchesPane(Vertical, Framed):
         await patches.toggle(
             desk, status.name, force=forced, accept_fuzz=status.needs_fuzz and bool(asked), seen=status
         )
+        await app.look_at_files()
+        app.cockpit.source.refresh_marks()
+
+    def action_apply_set(self) -> None:
+        """Turn the profile's patches on as one write; off again when all of them are on."""
+        launch(owner(self), self._apply_set, group="write", lasting=True)
+
+    async def _apply_set(self) -> None:
+        from console.operations import patches
+
+        app = owner(self)
+        desk = app.need_desk()
+        name = desk.must_profile().name
+        plan = await patches.plan_set(desk)
+        off = not plan.changes and not plan.refused
+        if off:
+            plan = await patches.plan_set(desk, off=True)
+        title = f"take off the patches of {name}?" if off else f"turn on the patches of {name}?"
+        if plan.changes and not await app.push_screen_wait(ConfirmModal(title, plan.told, "write it, as one")):
+            return
+        await patches.apply_set(desk, off=off, seen=plan)
         await app.look_at_files()
         app.cockpit.source.refresh_marks()
 
