@@ -48,7 +48,7 @@ async def test_a_conflict_is_shown_from_three_sides(cockpit: Bench) -> None:
 async def test_one_key_turns_the_profiles_set_on_or_off_after_its_plan_was_shown(
     cockpit: Bench, monkeypatch: pytest.MonkeyPatch, on: bool
 ) -> None:
-    app, desk, _ = cockpit()
+    app, _, _ = cockpit()
     change = FileChange("m.py", "m.py", b"a\n", b"b\n", "1", "2")
     planned = SetPlan((Step("p", "revert" if on else "apply", (change,)),), (change,))
     asked: list[Any] = []
