@@ -26,11 +26,10 @@ RUNNER = "srt/model_executor/model_runner.py"
 GATE = "_should_run_flashinfer_autotune"
 
 TOLERANCE = 0.06
+"""Of the story's numbers: this machine also runs the load, on few cores."""
 
 TRIES = 3
 """Measurements of one number: host, engine, load and whatever else share this machine's cores."""
-
-"""Of the story's numbers: this machine also runs the load, on few cores."""
 
 GAIN = 1.09
 """What the tuned kernels are worth on the demo host."""

@@ -62,6 +62,7 @@ async def stop_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Run `serve stop`."""
     from console.operations import server
 
+    run: Run | None
     if args.run:
         run = await server.find_run(desk, args.run)
     else:
