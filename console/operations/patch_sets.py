@@ -72,12 +72,12 @@ def planned_set(
     going = [name for name in reversed([p.patch.name for p in scene.plans]) if name in off and name not in wanted]
     going = [name for name in going if name in on_now or name in scene.ours]
     now, gone, stuck, _ = _turned(scene, going, False, lambda at, name: _off(at, name, force))
-    now, come, failed, already = _turned(now, wanted, True, lambda at, name: _on(at, name, force, accept_fuzz))
+    now, come, failed, already = _turned(now, wanted, True, lambda at, name: _on(at, name, force, accept_fuzz, wanted))
     refused = {**stuck, **failed}
     for name in wanted:
-        state = now.plan_of(name)
-        if name not in refused and state.state not in _THERE:
-            refused[name] = f"would not be on beside the others: {state.reason}"
+        item = now.plan_of(name)
+        if name not in refused and item.state not in _THERE and not set(item.under) & set(wanted):
+            refused[name] = f"would not be on beside the others: {item.reason}"
     left = [name for name in sorted(on_now | set(scene.ours)) if name not in wanted and name not in off]
     if refused:
         return SetPlan(already=tuple(already.items()), refused=tuple(refused.items()), left=tuple(left))
@@ -138,8 +138,10 @@ def _turned(
     return scene, steps, {name: failed[name] for name in waiting}, already
 
 
-def _on(scene: Scene, name: str, force: bool, accept_fuzz: bool) -> tuple[FileChange, ...]:
+def _on(scene: Scene, name: str, force: bool, accept_fuzz: bool, wanted: Collection[str]) -> tuple[FileChange, ...]:
     item = scene.plan_of(name)
+    if set(item.under) & set(wanted):
+        raise AlreadySoError(f"{name} is on", f"under {' and '.join(item.under)}")
     changes = to_on(item, force, accept_fuzz)
     refused = [scene.refusals[file] for file in item.files if scene.refusals.get(file)]
     if refused:

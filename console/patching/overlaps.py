@@ -48,8 +48,36 @@ def explained(
         if without.state is DiskState.OFF:
             return replace(plan, reason=f"conflicts with {name}, which is on; {plan.reason}")
         if without.state is DiskState.ON:
-            reason = f"{name} is on and lies over it; {plan.reason}"
-            return replace(plan, state=DiskState.DRIFTED, reason=reason, can_on=False, can_off=False)
+            return _covered(plan, (name,))
+    return _peeled(plan, others, files, planner)
+
+
+def _covered(plan: PatchPlan, over: tuple[str, ...]) -> PatchPlan:
+    verb = "is on and lies" if len(over) == 1 else "are on and lie"
+    reason = f"{' and '.join(over)} {verb} over it; {plan.reason}"
+    return replace(plan, state=DiskState.DRIFTED, reason=reason, can_on=False, can_off=False, under=over)
+
+
+def _peeled(
+    plan: PatchPlan, others: Sequence[PatchPlan], files: Mapping[str, bytes | None], planner: Planner
+) -> PatchPlan:
+    """Return the plan with every patch named that lies over it, where only several together explain it."""
+    near = [item for item in others if item.patch.name != plan.patch.name and set(item.files) & set(plan.files)]
+    waiting = [item for item in reversed(near) if item.state in (DiskState.ON, DiskState.DRIFTED)]
+    off: list[str] = []
+    moved = True
+    while moved:
+        moved = False
+        for item in list(waiting):
+            now = planner(item.patch, files)
+            if now.state is not DiskState.ON or not now.can_off:
+                continue
+            files = with_changes(files, now.changes(on=False))
+            waiting.remove(item)
+            off.append(item.patch.name)
+            moved = True
+            if planner(plan.patch, files).state is DiskState.ON:
+                return _covered(plan, tuple(off))
     return plan
 
 

@@ -35,6 +35,8 @@ class PatchPlan:
     """Every piece is on or off: it can be switched off by its own definition."""
     needs_fuzz: bool = False
     notes: tuple[str, ...] = ()
+    under: tuple[str, ...] = ()
+    """Patches that are on and lie over this one: without them it would be on as it was written."""
 
     @property
     def files(self) -> tuple[str, ...]:

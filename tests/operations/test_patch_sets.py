@@ -97,7 +97,8 @@ def test_a_set_is_wholly_on_or_wholly_refused_and_goes_off_at_once(
         assert found.changes == () and found.after is None
         return
     assert found.after is not None
-    assert {item.state for item in found.after.plans} == {DiskState.ON}
+    assert all(set(item.under) <= set(names) for item in found.after.plans)
+    assert all(item.under for item in found.after.plans if item.state is not DiskState.ON)
     assert planned_set(found.after, names).changes == ()
     away = planned_set(found.after, (), off=names)
     assert away.after is not None and not away.refused

@@ -333,3 +333,33 @@ def test_a_read_only_file_system_is_told_before_anything(small_disk: Path) -> No
         write(package, {"a.py": (b"a = 1\n", b"a = 2\n")})
     assert caught.value.kind == "erofs"
     assert "read-only" in snap(package, paths=["a.py"])["files"]["a.py"]["refusal"]
+
+
+def test_on_an_overlay_the_lower_layer_stays_and_the_file_is_written(tmp_path: Path) -> None:
+    for name in ("lower/pkg", "upper", "work"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "lower/pkg/a.py").write_bytes(b"a = 1\n")
+    merged = tmp_path / "merged"
+    layers = f"lowerdir={tmp_path}/lower,upperdir={tmp_path}/upper,workdir={tmp_path}/work"
+    backing = tmp_path
+    try:
+        needs.mounted("-t", "overlay", "-o", layers, "overlay", at=merged)
+    except (pytest.skip.Exception, pytest.fail.Exception):
+        # a container's own overlay cannot be a layer of another: take memory as the backing store
+        backing = tmp_path / "memory"
+        needs.mounted("-t", "tmpfs", "tmpfs", at=backing)
+        for name in ("lower/pkg", "upper", "work"):
+            (backing / name).mkdir(parents=True)
+        (backing / "lower/pkg/a.py").write_bytes(b"a = 1\n")
+        layers = f"lowerdir={backing}/lower,upperdir={backing}/upper,workdir={backing}/work"
+        needs.mounted("-t", "overlay", "-o", layers, "overlay", at=merged)
+    try:
+        write(merged / "pkg", {"a.py": (b"a = 1\n", b"a = 2\n"), "new/b.py": (None, b"b = 1\n")})
+        assert (merged / "pkg/a.py").read_bytes() == b"a = 2\n"
+        assert (backing / "lower/pkg/a.py").read_bytes() == b"a = 1\n"
+        write(merged / "pkg", {"a.py": (b"a = 2\n", b"a = 1\n"), "new/b.py": (b"b = 1\n", None)}, verb="revert")
+        assert sorted(path.name for path in (merged / "pkg").iterdir()) == ["a.py"]
+    finally:
+        needs.unmount(merged)
+        if backing != tmp_path:
+            needs.unmount(backing)
