@@ -31,6 +31,9 @@ class Output:
         """Print one line of data; remote text is made safe on a terminal only, where it could act."""
         if self.stdout.isatty():
             text = clean(text, 1 << 20)
+        elif not text.isascii() and any(0xDC80 <= ord(sign) <= 0xDCFF for sign in text):
+            self.raw(text.encode("utf-8", "surrogateescape") + b"\n")  # a file name that is not UTF-8
+            return
         with _told():
             self.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
 

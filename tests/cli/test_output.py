@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -65,3 +66,11 @@ def test_a_file_without_results_is_told(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("nothing of ours\n")
     done = shell('"$@"', "bench", "import", tmp_path / "x.jsonl")
     assert done.returncode == 1 and done.stderr.endswith("x.jsonl: no results in it\n")
+
+
+def test_a_name_that_is_not_utf8_leaves_a_pipe_as_its_bytes(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")).touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "console", "--host", "local", "ls", str(tmp_path)], capture_output=True, check=True
+    )
+    assert b"caf\xe9" in done.stdout
