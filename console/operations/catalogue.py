@@ -29,10 +29,40 @@ class Verb:
     group: str = ""
     """Heading in the help."""
 
+    @property
+    def on_host(self) -> bool:
+        """Whether it can do nothing without the host."""
+        return self.id in ON_HOST
+
+
+def _source(id: str, title: str, help: str, key: str, cli: str = "", *keys: str, footer: str = "") -> Verb:
+    """Return a verb of the source pane."""
+    return Verb(id, title, help, (key, *keys), (cli,) if cli else (), "source", footer, "Source")
+
+
+ON_HOST = frozenset(
+    [
+        "open_server_menu",
+        "start_server",
+        "stop_server",
+        "restart_server",
+        "attach_server",
+        "measure",
+        "save_winner",
+        "grep_tree",
+        "diff_head",
+        "toggle_patch",
+        "check_patches",
+        "capture_patch",
+        "show_patch_file",
+        "undo_change",
+    ]
+)
+"""Verbs that say at once that the link is down."""
 
 VERBS: tuple[Verb, ...] = (
     # panes
-    Verb("show_source", "Source", "Go to the source pane.", ("1",), ("ls", "cat", "outline"), group="Panes"),
+    Verb("show_source", "Source", "Go to the source pane.", ("1",), ("ls", "cat", "which"), group="Panes"),
     Verb("show_patches", "Patches", "Go to the patches.", ("2",), ("patch list",), group="Panes"),
     Verb("show_log", "Log", "Go to the server's log.", ("3",), ("logs",), group="Panes"),
     Verb("show_gpus", "GPUs", "Go to the GPU gauges.", ("4",), ("gpus",), group="Panes"),
@@ -66,6 +96,15 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "attach_server", "Attach to server", "Look for a running server again.", (), ("serve attach",), group="Server"
     ),
+    Verb(
+        "show_profiles",
+        "Profiles",
+        "Asked for and in force, side by side; choose another profile.",
+        ("p",),
+        ("profile list", "profile show"),
+        footer="profiles",
+        group="Server",
+    ),
     # measuring
     Verb(
         "measure",
@@ -84,57 +123,6 @@ VERBS: tuple[Verb, ...] = (
         ("profile save",),
         footer="save winner",
         group="Measure",
-    ),
-    # source pane
-    Verb(
-        "find_text",
-        "Find in file",
-        "Search the text of the open file or diff.",
-        ("slash",),
-        (),
-        "source",
-        "search",
-        "Source",
-    ),
-    Verb(
-        "grep_tree",
-        "Grep",
-        "Search every file below the engine package.",
-        ("f",),
-        ("grep",),
-        "source",
-        "grep",
-        "Source",
-    ),
-    Verb(
-        "show_symbol",
-        "Whole def",
-        "Show the enclosing def or class whole, or the file again.",
-        ("d",),
-        (),
-        "source",
-        "def",
-        "Source",
-    ),
-    Verb(
-        "diff_head",
-        "Diff to HEAD",
-        "Show the working tree against git HEAD.",
-        ("D",),
-        ("diff",),
-        "source",
-        "diff",
-        "Source",
-    ),
-    Verb("copy_line", "Copy line", "Send the line to the terminal's clipboard.", ("y",), (), "source", group="Source"),
-    Verb(
-        "copy_place",
-        "Copy file:line",
-        "Send file:line to the terminal's clipboard.",
-        ("Y",),
-        (),
-        "source",
-        group="Source",
     ),
     # patches
     Verb(
@@ -200,14 +188,112 @@ VERBS: tuple[Verb, ...] = (
         "pause_log",
         "Pause or follow",
         "Stop following the log's end, or follow it again.",
-        ("p", "space"),
+        ("space",),
         (),
         "log",
         "pause",
         "Log",
     ),
+    Verb(
+        "toggle_polls",
+        "Hide or show polls",
+        "Access lines of polls, ours and others', are hidden until asked for; a filter finds them.",
+        ("o",),
+        (),
+        "log",
+        "polls",
+        "Log",
+    ),
     Verb("next_error", "Next error", "Go to the next failure or warning.", ("n",), (), "log", "next error", "Log"),
     Verb("previous_error", "Previous error", "Go to the failure or warning before.", ("N",), (), "log", group="Log"),
+    # source pane
+    _source(
+        "find_text",
+        "Find",
+        "Find a regular expression in the open file; in the tree, filter the names.",
+        "slash",
+        footer="find",
+    ),
+    _source(
+        "grep_tree", "Grep", "Search every file below the engine package, or where you say.", "f", "grep", footer="grep"
+    ),
+    _source("stop_search", "Stop search", "Stop the running search, on the host too.", "S"),
+    _source(
+        "show_outline",
+        "Outline",
+        "Go to a class or def of the open file by some of its letters.",
+        "o",
+        "outline",
+        footer="outline",
+    ),
+    _source("show_symbol", "Whole def", "Show the enclosing def or class whole, or the file again.", "d", footer="def"),
+    _source(
+        "go_to_definition",
+        "Definition",
+        "Go to where a name of this line is defined.",
+        "t",
+        "refs",
+        footer="definition",
+    ),
+    _source("show_references", "References", "Every line of the tree where a name of this line stands.", "r", "refs"),
+    _source(
+        "diff_head",
+        "Diff to HEAD",
+        "Show the working tree against git HEAD; where there is no git, the open file as installed.",
+        "D",
+        "diff",
+        footer="diff",
+    ),
+    _source(
+        "show_changed",
+        "Changed by hand",
+        "Check every engine package against its RECORD or git.",
+        "H",
+        "changed",
+        footer="changed",
+    ),
+    _source(
+        "compare_with", "Compare with", "Show the open file beside another one, or as it was installed.", "B", "diff"
+    ),
+    _source(
+        "capture_shown",
+        "Capture as patch",
+        "Make a patch of the changes that are shown, or of this file's uncommitted ones.",
+        "c",
+        "patch capture",
+    ),
+    _source(
+        "edit_file", "Edit", "Open the file in your $EDITOR and write it back, verified.", "e", "edit", footer="edit"
+    ),
+    _source("switch_sides", "Side by side", "Show a comparison side by side, or unified again.", "s", "diff"),
+    _source("switch_spaces", "White space", "Mark white space in a file; leave its changes out of a comparison.", "W"),
+    _source("switch_wrap", "Wrap", "Break long lines, or let them run on.", "w"),
+    _source("switch_case", "Case", "Find small and capital letters as equal, or as they are.", "i"),
+    _source("more_context", "More context", "Show more lines around changes.", "equals_sign"),
+    _source("less_context", "Less context", "Show fewer lines around changes.", "minus"),
+    _source(
+        "previous_hit",
+        "Previous hit",
+        "Go to the hunk before, or open the hit before, across files.",
+        "left_square_bracket",
+    ),
+    _source("next_hit", "Next hit", "Go to the next hunk, or open the next hit, across files.", "right_square_bracket"),
+    _source("go_to_line", "Go to line", "Go to a line by its number.", "ctrl+g"),
+    _source("go_to_folder", "Go to folder", "Show the tree of another folder: a checkout, a run, any path.", "T", "ls"),
+    _source("history_back", "History back", "Go back to where you were before.", "less_than_sign", "", "backspace"),
+    _source("history_forward", "History forward", "Go forward again.", "greater_than_sign"),
+    _source("set_mark", "Mark line", "Mark the line, or take its mark away.", "m"),
+    _source("show_marks", "Marks", "Go to a marked line.", "apostrophe"),
+    _source("pick_range", "Pick lines", "Begin to pick lines to copy, or end it.", "v"),
+    _source(
+        "copy_line", "Copy", "Send the line, the picked lines, or the hunk as a patch to the terminal's clipboard.", "y"
+    ),
+    _source(
+        "copy_place",
+        "Copy file:line",
+        "Send file:line, or the whole comparison as a patch, to the terminal's clipboard.",
+        "Y",
+    ),
     # anywhere
     Verb(
         "undo_change",
@@ -268,6 +354,13 @@ _NAMES = {
     "colon": ":",
     "slash": "/",
     "plus": "+",
+    "minus": "-",
+    "equals_sign": "=",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "apostrophe": "'",
     "escape": "esc",
 }
 

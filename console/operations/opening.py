@@ -96,14 +96,14 @@ async def ask_in_terminal(file: str) -> str | None:
 def _follow(desk: Desk, state: LinkState) -> None:
     facts = desk.link.known_facts
     if facts is not None and desk.profile is not None:
-        at_home = _at_home(desk.profile, facts.home)
-        if at_home != desk.profile:
-            desk.profile = at_home
-            desk.store.update(profile=at_home)
+        there = at_home(desk.profile, facts.home)
+        if there != desk.profile:
+            desk.profile = there
+            desk.store.update(profile=there)
     desk.store.update(host=desk.link.host, link=state, facts=facts)
 
 
-def _at_home(profile: Profile, home: str) -> Profile:
+def at_home(profile: Profile, home: str) -> Profile:
     """Return the profile with `~/` in its paths made the home folder on the host: no shell reads them there."""
 
     def there(path: str) -> str:

@@ -14,7 +14,8 @@ from console.config.profiles import load_profile
 from console.config.secrecy import REDACTED, is_secret_name
 from console.domain.profile import Profile, Secret
 from console.engines.registry import engine
-from console.errors import ConsoleError, FormatError, RemoteError, UsageError
+from console.errors import ConsoleError, FormatError, RefusedError, RemoteError, UsageError
+from console.operations.running import LIVING
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
@@ -220,3 +221,40 @@ def fields(profile: Profile) -> Mapping[str, object]:
         "target": {"output_tok_s": profile.target.output_tok_s, "from": profile.target.origin},
         "winner": None if profile.winner is None else dict(profile.winner),
     }
+
+
+async def choose(desk: Desk, name_or_path: str) -> Profile:
+    """Work under another profile from now on.
+
+    Raises:
+        RefusedError: A server of ours runs under the present one, or the new one needs another connection.
+    """
+    from console.operations import server
+    from console.operations.opening import at_home
+
+    run, old = desk.store.snapshot.run, desk.profile
+    if old is not None and run is not None and run.adopted and run.phase in LIVING and run.profile == old.name:
+        raise RefusedError(
+            f"run {run.id} of {old.name} is {run.phase.value}: the profile is not changed under it",
+            hint="x t stops it first",
+        )
+    chosen = load(name_or_path)
+    if _reach(chosen) != (_reach(old) if old is not None else ("", "")):
+        raise RefusedError(
+            f"{chosen.name} runs in another container than this connection reaches",
+            hint=f"open it by itself: tokwatt --profile {chosen.name}",
+        )
+    if chosen.host.ssh and chosen.host.ssh != desk.link.host.name:
+        raise RefusedError(
+            f"{chosen.name} is for host {chosen.host.ssh}, this is {desk.link.host.name}",
+            hint=f"open it by itself: tokwatt --profile {chosen.name}",
+        )
+    chosen = at_home(chosen, desk.link.facts.home)
+    desk.profile, desk.package = chosen, None
+    desk.store.update(profile=chosen, profile_edited=False, package=None, package_reason="", patches=())
+    await server.status(desk)
+    return chosen
+
+
+def _reach(profile: Profile) -> tuple[str, str]:
+    return profile.host.container, profile.host.runtime if profile.host.container else ""

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from console.domain.gpu import GpuSample
 from console.domain.host import Link
@@ -18,12 +19,22 @@ from console.telemetry import reports, sampler
 from console.telemetry.decode import LogReadings
 from console.telemetry.joined import joules_per_token
 from console.telemetry.sources import EngineSources
+from console.telemetry.steady import Steady
 from console.telemetry.throughput import Speeds
 
 __all__ = ["gpu_samples", "joules_per_token", "parse_gpu_file", "watch_gpus", "watch_throughput"]
 
 HISTORY_S = 60
 PERIOD_S = 1.0
+
+SLOW_PERIOD_S = 3.0
+"""Between polls while nothing is gained by more: nothing answers, or the server has been idle for a while.
+
+Every poll is a line in the server's log.
+"""
+
+IDLE_POLLS = 10
+"""A server that was idle so often is polled slowly."""
 
 
 def gpu_samples(desk: Desk, *, hz: float = 10.0) -> AsyncIterator[GpuSample]:
@@ -62,8 +73,13 @@ def _mean_watts(samples: Sequence[GpuSample]) -> tuple[float | None, ...]:
 
 
 async def watch_throughput(desk: Desk) -> None:
-    """Keep `throughput`, `tok_s_history` and `best_tok_s` of the store fresh; never returns."""
+    """Keep `throughput`, `tok_s_history` and `best_tok_s` of the store fresh; never returns.
+
+    The history keeps a point a poll. The speed of `throughput` is the mean of the last 3 s, and the best is the best
+    mean of at least 5 s without a pause (`telemetry.steady`): a single poll of a counter that moves in steps is no speed.
+    """
     history: deque[tuple[float, float | None]] = deque(maxlen=HISTORY_S)
+    steady = Steady()
     while True:
         await _until_up(desk)
         port, run_id = _port(desk)
@@ -72,31 +88,51 @@ async def watch_throughput(desk: Desk) -> None:
                 if not sample.source and desk.link.state.link is not Link.UP:
                     break  # the last readings stay, with their age
                 history.append((sample.time, None if sample.stale else sample.output_tok_s))
-                best = max(filter(None, (desk.store.snapshot.best_tok_s, sample.output_tok_s)), default=None)
-                desk.store.update(throughput=sample, tok_s_history=tuple(history), best_tok_s=best)
+                mean = steady.step(sample.time, None if sample.stale else sample.output_tok_s)
+                shown = replace(sample, output_tok_s=mean)
+                best = max(filter(None, (desk.store.snapshot.best_tok_s, steady.best)), default=None)
+                desk.store.update(throughput=shown, tok_s_history=tuple(history), best_tok_s=best)
                 if (port, run_id) != _port(desk):
-                    desk.store.update(best_tok_s=None)  # the best of a run is no promise of the next
+                    steady = Steady()  # the best of a run is no promise of the next
+                    desk.store.update(best_tok_s=None)
                     break
                 if desk.link.state.link is not Link.UP:
                     break
 
 
 async def _speeds(desk: Desk, port: int) -> AsyncGenerator[ThroughputSample, None]:
-    """Yield a sample a second from the best source; the log is read only while nothing else answers."""
+    """Yield a sample a second, fewer while nothing happens; the log is read only while nothing else answers."""
     from console.remote.http import http_client
 
     offset_s = desk.link.facts.clock_offset_s or 0.0
     log = _LogSource(desk)
     async with http_client(desk.link, port, timeout_s=4.0) as client:
         sources = EngineSources(client, offset_s)
+        idle = 0
         try:
             while True:
-                due = time.monotonic() + PERIOD_S
+                began = time.monotonic()
                 sample = await sources.sample()
-                yield await log.instead_of(sample) if not sample.source else sample
-                await asyncio.sleep(max(0.05, due - time.monotonic()))
+                if not sample.source:
+                    sample = await log.instead_of(sample)
+                yield sample
+                idle = idle + 1 if sample.idle else 0
+                slow = idle >= IDLE_POLLS or not sample.source
+                await _next_poll(desk, began + (SLOW_PERIOD_S if slow else PERIOD_S))
         finally:
             await log.close()
+
+
+async def _next_poll(desk: Desk, due: float) -> None:
+    """Wait until it is time, or the run is another or in another phase."""
+    before = _phase(desk)
+    while (rest := due - time.monotonic()) > 0 and _phase(desk) == before:
+        await asyncio.sleep(min(rest, 0.25))
+
+
+def _phase(desk: Desk) -> tuple[object, ...]:
+    snapshot = desk.store.snapshot
+    return (*_port(desk), snapshot.run.phase if snapshot.run else None, snapshot.sweep is not None)
 
 
 class _LogSource:

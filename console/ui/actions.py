@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from console.domain.run import RunPhase
-from console.errors import ConsoleError, UsageError
+from console.errors import ConsoleError, RefusedError, UsageError
 
 if TYPE_CHECKING:
+    from console.domain.run import Run
     from console.ui.app import TokwattApp
 
 Action = Callable[["TokwattApp"], Coroutine[Any, Any, None]]
@@ -24,12 +23,37 @@ async def open_server_menu(app: TokwattApp) -> None:
 
     desk = app.need_desk()
     run = app.snapshot.run
-    said = [f"run {run.id}, {run.phase.value}" if run and run.phase is not RunPhase.NONE else "no server"]
-    said.append(f"profile {desk.profile.name}" if desk.profile else "no profile: --profile NAME names one")
+    said = ["no server"] if run is None or run.phase is RunPhase.NONE else [f"run {run.id}, {run.phase.value}"]
+    if run is not None and not run.adopted:
+        said = [f"port {run.port}: {owner_of(run)}", "not started by us: it is watched, never stopped"]
+    said.append(f"profile {desk.profile.name}" if desk.profile else "no profile: p chooses one")
     choices = [("s", "start from the profile"), ("t", "stop"), ("r", "restart: stop, then start from the profile")]
+    choices.append(("a", "look again for a server that runs"))
     picked = await app.push_screen_wait(MenuModal("Server", said, choices))
     if picked:
-        await {"s": start_server, "t": stop_server, "r": restart_server}[picked](app)
+        doing = {"s": start_server, "t": stop_server, "r": restart_server, "a": attach_server}
+        await doing[picked](app)
+
+
+def owner_of(run: Run) -> str:
+    """Return who a server is that we did not start: pid, login, command."""
+    pid = f"pid {run.process.pid}" if run.process else "a process that cannot be seen"
+    command = " ".join(run.argv)
+    return f"{pid} ({run.operator or 'unknown login'})" + (f": {command[:160]}" if command else "")
+
+
+def _must_be_ours(app: TokwattApp, verb: str) -> None:
+    """Raise `RefusedError` with pid and command when the port's server is somebody else's."""
+    run = app.snapshot.run
+    if run is None or run.adopted or run.phase not in RUNNING:
+        return
+    if verb == "start":
+        way = "another port under [launch] of the profile, or leave it: gauges and b work with it as it is"
+        raise RefusedError(f"port {run.port} is taken by {owner_of(run)}", "not started by us", way)
+    raise RefusedError(
+        f"{verb}: the server on port {run.port} was not started by us: {owner_of(run)}",
+        hint="whoever started it stops it; ! is a shell on the host",
+    )
 
 
 async def _sure(app: TokwattApp, verb: str, lines: list[str]) -> bool:
@@ -50,6 +74,7 @@ async def start_server(app: TokwattApp) -> None:
     desk = app.need_desk()
     desk.must_write("start")
     profile = desk.must_profile()
+    _must_be_ours(app, "start")
     run = app.snapshot.run
     if run is not None and run.phase in RUNNING:
         raise UsageError(f"run {run.id} is {run.phase.value} already", hint="x r restarts it")
@@ -65,6 +90,7 @@ async def stop_server(app: TokwattApp) -> None:
 
     desk = app.need_desk()
     desk.must_write("stop")
+    _must_be_ours(app, "stop")
     run = app.snapshot.run
     if run is None or run.phase not in (*RUNNING, RunPhase.STOPPING):
         raise UsageError("no server runs", hint="x s starts one")
@@ -78,6 +104,7 @@ async def restart_server(app: TokwattApp) -> None:
 
     desk = app.need_desk()
     desk.must_write("restart")
+    _must_be_ours(app, "restart")
     profile = desk.must_profile()
     waiting = [p.name for p in app.snapshot.patches if p.loaded.value == "needs_restart"]
     said = [f"{profile.engine.kind} from profile {profile.name}"]
@@ -91,7 +118,10 @@ async def attach_server(app: TokwattApp) -> None:
     from console.operations import server
 
     run = await server.attach(app.need_desk())
-    app.say(f"attached to run {run.id}" if run else "no server found on this host")
+    if run is None:
+        app.say("no server found on this host")
+    else:
+        app.say(f"attached to run {run.id}" if run.adopted else f"watching port {run.port}: {owner_of(run)}")
 
 
 async def measure(app: TokwattApp) -> None:
@@ -135,41 +165,13 @@ async def undo_change(app: TokwattApp) -> None:
     app.cockpit.source.refresh_marks()
 
 
-def shell_argv(app: TokwattApp) -> list[str]:
-    """Return the command of a login shell on the host."""
-    host = app.snapshot.host
-    if host.is_local:
-        return [os.environ.get("SHELL", "/bin/sh"), "-l"]
-    target = app.target
-    argv = ["ssh"]
-    for key in getattr(target, "key_files", ()):
-        argv += ["-i", key, "-o", "IdentitiesOnly=yes"]
-    if known := getattr(target, "known_hosts", ""):
-        argv += ["-o", f"UserKnownHostsFile={known}"]
-    if target is None:
-        return (
-            [*argv, "--", host.name]
-            if "@" not in host.name
-            else [*argv, "-p", str(host.port), "--", f"{host.user}@{host.address}"]
-        )
-    return [*argv, "-p", str(host.port), "--", f"{host.user}@{host.address}"]
-
-
 async def open_shell(app: TokwattApp) -> None:
     """Give the terminal to a shell on the host, and take it back."""
-    from textual.app import SuspendNotSupported
+    from console.ui.shell import hand_over
 
-    if not app.snapshot.host.name:
-        raise UsageError("no host yet")
-    argv = shell_argv(app)
-    try:
-        with app.suspend():
-            subprocess.run(argv, check=False)
-    except SuspendNotSupported:
-        raise UsageError("this terminal cannot be handed over", hint=f"in another one: {' '.join(argv)}") from None
-    except FileNotFoundError:
-        raise UsageError(f"{argv[0]} is not installed here") from None
-    await app.look_at_files()
+    await hand_over(app)
+    if app.link_fault() is None:
+        await app.look_at_files()
 
 
 async def reconnect(app: TokwattApp) -> None:
@@ -201,6 +203,13 @@ async def show_runs(app: TokwattApp) -> None:
     from console.ui.screens.runs import RunsScreen
 
     await app.push_screen(RunsScreen())
+
+
+async def show_profiles(app: TokwattApp) -> None:
+    """Show what profiles there are, and the desk's next to what is in force."""
+    from console.ui.screens.profiles import ProfilesScreen
+
+    await app.push_screen(ProfilesScreen())
 
 
 async def open_palette(app: TokwattApp) -> None:
@@ -235,6 +244,7 @@ ACTIONS: dict[str, Action] = {
         show_commands,
         show_help,
         show_runs,
+        show_profiles,
         open_palette,
     )
 }

@@ -17,12 +17,14 @@ from console.domain.text import clean
 from console.errors import AlreadySoError, ConsoleError, LinkLostError
 from console.operations.catalogue import BY_ID
 from console.state.store import Snapshot
+from console.ui.glyphs import must_be_plain, plain_driver
 from console.ui.options import Options
 from console.ui.screens.cockpit import CockpitScreen
 from console.ui.theme import DARK, LIGHT
 from console.ui.worker import launch
 
 if TYPE_CHECKING:
+    from textual.driver import Driver
     from textual.notifications import SeverityLevel
 
     from console.operations.desk import Desk
@@ -42,8 +44,8 @@ class TokwattApp(App[int]):
     snapshot: var[Snapshot] = var(Snapshot, always_update=True)
     """All that is known, as the store says."""
 
-    def __init__(self, options: Options) -> None:
-        super().__init__()
+    def __init__(self, options: Options, driver_class: type[Driver] | None = None) -> None:
+        super().__init__(driver_class=driver_class)
         self.options = options
         self.target = options.target
         self.desk: Desk | None = None
@@ -118,6 +120,12 @@ class TokwattApp(App[int]):
         """Tell something in passing."""
         self.notify(clean(text), markup=False, timeout=4)
 
+    def announce(self, words: str) -> None:
+        """Ring the bell and tell the desktop (OSC 9); `words` are ours alone, never a host's."""
+        self.bell()
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(f"\x1b]9;{words}\x07")
+
     def tell(self, error: ConsoleError) -> None:
         """Tell a passing fault."""
         said = "\n".join(clean(part) for part in (error.title, error.detail, error.hint) if part)
@@ -133,11 +141,24 @@ class TokwattApp(App[int]):
         self.copy_to_clipboard(text)
         self.say("sent to the terminal's clipboard (OSC 52)")
 
+    def link_fault(self) -> LinkLostError | None:
+        """Return why nothing can be asked of the host now, if so: nothing is queued silently."""
+        state = self.desk.link.state if self.desk is not None else self.snapshot.link
+        if state.link is Link.UP:
+            return None
+        host = self.snapshot.host.name or "no host"
+        if self.desk is None:
+            said = "is being connected" if state.link is Link.CONNECTING else "is not connected"
+            return LinkLostError(f"{host} {said}: this needs the host", state.error, "ctrl+r tries again")
+        return LinkLostError(f"{host}: link lost, this needs the host", state.error, "ctrl+r tries now")
+
     async def do(self, verb: str) -> None:
         """Do a verb of the catalogue."""
         from console.ui.actions import ACTIONS
 
-        if verb in ACTIONS:
+        if BY_ID[verb].on_host and (fault := self.link_fault()) is not None:
+            self.tell(fault)
+        elif verb in ACTIONS:
             await ACTIONS[verb](self)
         else:
             self.cockpit.do(BY_ID[verb])
@@ -146,7 +167,9 @@ class TokwattApp(App[int]):
         """Do a verb of the catalogue in a worker; its faults are told."""
         from console.ui.actions import ACTIONS, LASTING
 
-        if verb in ACTIONS:
+        if BY_ID[verb].on_host and (fault := self.link_fault()) is not None:
+            self.tell(fault)
+        elif verb in ACTIONS:
             launch(self, ACTIONS[verb], self, group=f"act {verb}", lasting=verb in LASTING)
         else:
             self.cockpit.do(BY_ID[verb])
@@ -184,7 +207,7 @@ def _run(options: Options) -> int:
     if fault := terminal_fault():
         raise fault
     gc.disable()
-    app = TokwattApp(options)
+    app = TokwattApp(options, plain_driver() if must_be_plain() else None)
     code = app.run()
     last_words(app)
     return code if code is not None else (app.return_code or 0)

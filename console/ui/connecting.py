@@ -53,7 +53,7 @@ def begin(app: TokwattApp, desk: Desk) -> None:
     launch(app, _keep, app, "gpus", lambda: _watch("watch_gpus", desk), group="gpus", exclusive=True)
     launch(app, _keep, app, "throughput", lambda: _watch("watch_throughput", desk), group="throughput", exclusive=True)
     launch(app, _keep, app, "run", lambda: _run(desk), group="run", exclusive=True)
-    launch(app, _survey, app, desk, group="survey", exclusive=True)
+    launch(app, survey, app, desk, group="survey", exclusive=True)
 
 
 async def _watch(name: str, desk: Desk) -> None:
@@ -90,7 +90,7 @@ async def _pulse(desk: Desk) -> None:
         await asyncio.sleep(PULSE_S)
 
 
-async def _survey(app: TokwattApp, desk: Desk) -> None:
+async def survey(app: TokwattApp, desk: Desk) -> None:
     """Look at package, tree, git and patches once; each pane says what it lacks."""
     from console.operations import host
 

@@ -88,7 +88,8 @@ def of_run(run: Run | None, now: float) -> Word:
     """Return how the server stands; `now` is the host's wall clock."""
     if run is None or run.phase.value == "none":
         return "○", "no server", "dim"
-    since = now - (run.ready_at or run.started_at)
+    began = run.ready_at or run.started_at
+    since = now - began if began else None  # of a server that we did not start it may be unknown
     match run.phase.value:
         case "starting":
             return "◔", f"starting {clock(now - run.started_at)}", "info"

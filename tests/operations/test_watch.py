@@ -82,7 +82,7 @@ async def test_the_log_is_the_last_source(desk: Desk, tmp_path: Path) -> None:
     assert found is not None and found.source == "log" and 400 < (found.output_tok_s or 0) < 500
     assert (found.running, found.queued, found.kv_usage) == (8, 3, 0.25)
     assert "/metrics: " in found.reason
-    assert snapshot.best_tok_s == found.output_tok_s
+    assert snapshot.best_tok_s is None  # one reading is no best
 
 
 async def test_another_run_begins_with_another_best(desk: Desk, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal as signals
 import socket
 import struct
 import sys
+import time
 from typing import Any, Iterable
 
 from .calls import Call, Fault, Operation, Result
@@ -209,11 +210,20 @@ def _entry(pid: int) -> dict[str, Any] | None:
         "group": int(fields[2]),
         "session": int(fields[3]),
         "start_ticks": int(fields[19]),
+        "started_at": _moment(int(fields[19])),
         "rss_mib": int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1048576,
         "uid": uid,
         "user": user_name(uid),
         "title": title or _name(pid),
     }
+
+
+def _moment(ticks: int) -> Any:
+    """Return the wall clock of a start time in ticks after boot; `None` where the clock cannot be read."""
+    try:
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    except (AttributeError, OSError):
+        return None
 
 
 def _name(pid: int) -> str:

@@ -60,6 +60,7 @@ class LogPane(Vertical, Framed):
         if run is not None and run.id != self._run_id:
             self._run_id = run.id
             self.view.clear()
+        self.view.foreign = "" if run is None or run.adopted else f"the server on port {run.port} was not started by us"
         self.name_it()
 
     def feed(self, records: tuple[LogRecord, ...]) -> None:
@@ -82,7 +83,9 @@ class LogPane(Vertical, Framed):
         if view.pattern is not None:
             title += f"  filter {clean(view.pattern.pattern)} ({len(view.rows):,} of {len(view.all):,})"
         state = "following" if view.following else "paused, G follows"
-        right = f"{state} · {self._rate * 60:,.0f} lines/min" if len(view.all) else ""
+        hidden = view.polls and not view.polls_shown and view.pattern is None
+        polls = f"{view.polls:,} polls hidden, o shows · " if hidden else ""
+        right = f"{polls}{state} · {self._rate * 60:,.0f} lines/min" if len(view.all) else ""
         self.entitle("3", title, right, "$muted" if view.following else "$warning")
 
     def action_filter_log(self) -> None:
@@ -107,6 +110,11 @@ class LogPane(Vertical, Framed):
         else:
             self.view.action_follow()
         self.view.refresh()
+        self.name_it()
+
+    def action_toggle_polls(self) -> None:
+        """Show the access lines of polls, or hide them."""
+        self.view.show_polls(not self.view.polls_shown)
         self.name_it()
 
     def action_next_error(self) -> None:

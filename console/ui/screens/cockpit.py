@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 WIDE = (140, 40)
 SMALLEST = (60, 16)
 
+ANNOUNCED_AFTER_S = 10.0
+"""The desktop is told of a start-up that took longer."""
+
 
 class CockpitScreen(Screen[None]):
     """The one screen on which the work is done."""
@@ -136,10 +139,19 @@ class CockpitScreen(Screen[None]):
             self._run_id = run.id
             launch(app, follow_log, app, app.desk, run, group="log", exclusive=True, watching="log")
         elif self._phase == "starting" and run.phase.value in ("ready", "failed", "lost"):
-            app.bell()
+            self._announce(run.phase.value, host_now(snapshot) - run.started_at)
         if run.phase.value != self._phase:
             self._phase = run.phase.value
             launch(app, app.look_at_files, group="check", exclusive=True, watching="patches")
+
+    def _announce(self, phase: str, lasted_s: float) -> None:
+        """Tell a start-up that has come to its end; after a short one the bell is enough."""
+        app = owner(self)
+        if lasted_s <= ANNOUNCED_AFTER_S:
+            app.bell()
+            return
+        word = "is ready" if phase == "ready" else "failed to start"
+        app.announce(f"tokwatt: the server {word}, after {int(lasted_s // 60)} min {int(lasted_s % 60)} s")
 
     def _link(self) -> LinkState:
         app = owner(self)
@@ -202,10 +214,11 @@ class CockpitScreen(Screen[None]):
         self._show_gauges(owner(self).snapshot)
 
     def show_pane(self, pane: str) -> None:
-        """Focus a pane, and show it where only one has room."""
+        """Focus a pane at once, so that the next key is its own, and show it where only one has room."""
         self._pane = pane
         self.lay_out()
-        self._pane_widget(pane).focus()
+        self.set_focus(self._pane_widget(pane).focus())  # `focus` alone waits for the next message
+        self.query_one(Keys).show(PANES.get(pane, ""))
 
     def _pane_widget(self, pane: str) -> Widget:
         return self.query_one(f"#{pane}")

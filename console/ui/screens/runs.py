@@ -19,18 +19,76 @@ from console.ui.worker import launch
 
 if TYPE_CHECKING:
     from console.journal.records import RunEntry
+    from console.operations.compare import Comparison
+
+
+class ComparisonLines(Lines, Framed):
+    """Two runs side by side: what they reached, and what is not the same in them."""
+
+    def __init__(self) -> None:
+        super().__init__(id="comparison")
+        self.rows: list[list[Span]] = []
+
+    def fill(self, found: Comparison) -> None:
+        """Show a comparison."""
+        a, b = found.a, found.b
+        self.entitle("c", f"A {clean(a.id)} {clean(a.profile)}  B {clean(b.id)} {clean(b.profile)}", "esc closes")
+        self.rows = [
+            [
+                (
+                    f"  {'concurrency':>11}  {'A tok/s':>9}  {'B tok/s':>9}  {'B to A':>8}  {'A J/tok':>8}  {'B J/tok':>8}",
+                    "dim",
+                )
+            ]
+        ]
+        for rung in found.rungs:
+            change = None if rung.ratio is None else (rung.ratio - 1) * 100
+            said = "—" if change is None else f"{change:+.1f} %"
+            ink = "dim" if change is None or abs(change) < 1 else "good" if change > 0 else "bad"
+            self.rows.append(
+                [
+                    (f"  {rung.concurrency:>11,}  {dash(rung.a_tok_s):>9}  {dash(rung.b_tok_s):>9}  ", "strong"),
+                    (f"{said:>8}  ", ink),
+                    (f"{dash(rung.a_j_per_token, 2):>8}  {dash(rung.b_j_per_token, 2):>8}  ", ""),
+                    (clean(rung.note), "warn"),
+                ]
+            )
+        if found.note:
+            self.rows.append([("  ! ", "warn"), (clean(found.note), "warn")])
+        same = "  the same arguments, patches, versions and GPUs" if not found.differences else "  what is not the same"
+        self.rows += [[], [(same, "dim")]]
+        for each in found.differences:
+            left, right = (fit(clean(_short(value)), 36) for value in (each.a, each.b))
+            self.rows.append([(f"  {fit(clean(each.what), 34)}  ", ""), (f"{left}  ", "removed"), (right, "added")])
+        self.changed(keep=False)
+
+    def count(self) -> int:
+        """Return how many rows there are."""
+        return len(self.rows)
+
+    def line(self, index: int, width: int) -> Sequence[Span]:
+        """Return one row."""
+        return self.rows[index]
+
+
+def _short(value: object) -> str:
+    return "—" if value is None else ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 class RunLines(Lines, Framed):
     """Runs, newest first; the one under the cursor opens into its rungs."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "mark", show=False)]
 
     def __init__(self) -> None:
         super().__init__(id="runs")
         self.entries: tuple[RunEntry, ...] = ()
         self.rows: list[tuple[RunEntry, int | None]] = []
         self.opened: set[tuple[str, str]] = set()
+        self.marked: list[RunEntry] = []
+        """A and B of a comparison."""
         self.read = False
-        self.entitle("6", "Runs", "enter opens · esc closes")
+        self.entitle("6", "Runs", "enter opens · space marks two, c compares · esc closes")
 
     def fill(self, entries: Sequence[RunEntry]) -> None:
         """Show runs."""
@@ -53,6 +111,20 @@ class RunLines(Lines, Framed):
             entry, _ = self.rows[self.cursor]
             self.opened ^= {(entry.host, entry.id)}
             self._lay_out()
+
+    def action_mark(self) -> None:
+        """Mark the run under the cursor as A or B, or take the mark back; a third takes the place of the first."""
+        if not self.rows:
+            return
+        entry, _ = self.rows[self.cursor]
+        same = [each for each in self.marked if (each.host, each.id) == (entry.host, entry.id)]
+        self.marked = [each for each in self.marked if each not in same] if same else [*self.marked[-1:], entry]
+        self.refresh()
+
+    def mark_of(self, entry: RunEntry) -> str:
+        """Return `A` or `B`."""
+        keys = [(each.host, each.id) for each in self.marked]
+        return "AB"[keys.index((entry.host, entry.id))] if (entry.host, entry.id) in keys else " "
 
     def count(self) -> int:
         """Return heading and rows."""
@@ -77,7 +149,8 @@ class RunLines(Lines, Framed):
         badge: list[Span] = [(f" {clean(entry.badge)} ", "cursor accent strong"), (" ", "")] if entry.badge else []
         return [
             mark,
-            (f"{sign} ", "dim"),
+            (self.mark_of(entry), "accent strong"),
+            (f" {sign} ", "dim"),
             *badge,
             (fit(clean(entry.id), 16), "strong"),
             (f" {began}  ", "dim"),
@@ -97,20 +170,54 @@ class RunLines(Lines, Framed):
 class RunsScreen(Screen[None]):
     """The journal."""
 
-    CSS = "#runs { height: 1fr; }"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,6", "dismiss", show=False)]
+    CSS = "#runs { height: 1fr; } #comparison { height: 2fr; display: none; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "go_back", show=False),
+        Binding("q,6", "dismiss", show=False),
+        Binding("c", "compare", show=False),
+    ]
 
     def compose(self) -> ComposeResult:
-        """Show the list."""
+        """Show the list, and room for a comparison."""
         yield RunLines()
+        yield ComparisonLines()
+
+    def action_go_back(self) -> None:
+        """Close the comparison, then the screen."""
+        below = self.query_one(ComparisonLines)
+        if below.display:
+            below.display = False
+            self.query_one(RunLines).focus()
+        else:
+            self.dismiss()
+
+    def action_compare(self) -> None:
+        """Compare the two marked runs; what is not alike is refused."""
+        from console.errors import UsageError
+        from console.ui.worker import owner
+
+        marked = self.query_one(RunLines).marked
+        if len(marked) != 2:
+            owner(self).tell(UsageError("two runs are compared: space marks A, then B", hint="then c"))
+            return
+
+        async def compare() -> None:
+            from console.operations import compare
+
+            a, b = marked
+            below = self.query_one(ComparisonLines)
+            below.fill(await compare.compare(f"{a.host}:{a.id}", f"{b.host}:{b.id}"))
+            below.display = True
+
+        launch(owner(self), compare, group="compare", exclusive=True)
 
     def on_mount(self) -> None:
         """Read the journal."""
         from console.ui.worker import owner
 
         async def read() -> None:
-            from console.journal.book import Journal
+            from console.operations import compare
 
-            self.query_one(RunLines).fill(await Journal().runs())
+            self.query_one(RunLines).fill(await compare.listed())
 
         launch(owner(self), read, group="runs", exclusive=True)

@@ -12,12 +12,16 @@ from textual.reactive import var
 
 from console.domain.run import LogKind, LogRecord
 from console.domain.text import SafeText, clean
+from console.operations.polls import is_poll
 from console.ui.drawing import Span, wrapped
 from console.ui.widgets.lines import Lines
 
 LINES_KEPT = 100_000
 CHUNK = 1000
 PAINTS_PER_S = 8
+
+POLL = "poll"
+"""Kind of an access line that comes from being watched."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 """Colours of the log's own say nothing here; any other sequence is shown as signs."""
@@ -53,6 +57,8 @@ class Ring:
 def rows_of(record: LogRecord) -> list[Row]:
     """Return the rows of a record, made safe."""
     kind = "failure" if record.kind is LogKind.FAILURE else record.severity or record.kind.value
+    if kind == "access" and is_poll(record):
+        kind = POLL
     return [(kind, clean(_COLOUR.sub("", line))) for line in record.raw.split("\n")]
 
 
@@ -67,10 +73,16 @@ class LogView(Lines):
     def __init__(self) -> None:
         super().__init__(id="log")
         self.all = Ring()
+        self.calm = Ring()
+        """All rows but the polls."""
         self.some: Ring | None = None
-        """Rows that match the filter, when there is one."""
+        """Rows that match the filter, when there is one; polls too."""
+        self.polls = 0
+        self.polls_shown = False
         self.pattern: re.Pattern[str] | None = None
         self.reason = ""
+        self.foreign = ""
+        """Why a server has no log here: it is not ours."""
         self.fed = 0
         self._dirty = False
         self._dropped = 0
@@ -78,7 +90,9 @@ class LogView(Lines):
     @property
     def rows(self) -> Ring:
         """The rows shown."""
-        return self.all if self.some is None else self.some
+        if self.some is not None:
+            return self.some
+        return self.all if self.polls_shown else self.calm
 
     def on_mount(self) -> None:
         """Paint at a fixed rate, whatever arrives."""
@@ -89,16 +103,28 @@ class LogView(Lines):
         for record in records:
             for row in rows_of(record):
                 self.all.add(row)
-                self.fed += 1
+                if row[0] == POLL:
+                    self.polls += 1
+                else:
+                    self.calm.add(row)
+                    self.fed += 1
                 if self.some is not None and self.pattern is not None and self.pattern.search(row[1]):
                     self.some.add(row)
         self._dirty = True
 
     def clear(self) -> None:
         """Forget everything: another run's log follows."""
-        self.all = Ring()
+        self.all, self.calm, self.polls = Ring(), Ring(), 0
         self._dropped = 0
         self.filter(self.pattern)
+
+    def show_polls(self, shown: bool) -> None:
+        """Show the access lines of polls, or hide them."""
+        self.polls_shown = shown
+        self._dropped = self.rows.dropped
+        self.set_reactive(LogView.cursor, max(0, min(self.cursor, len(self.rows) - 1)))
+        self._dirty = True
+        self._flush()
 
     def filter(self, pattern: re.Pattern[str] | None) -> None:
         """Show only rows that match, or all."""
@@ -155,6 +181,7 @@ class LogView(Lines):
             "error": "bad",
             "warning": "warn",
             "access": "dim",
+            POLL: "dim",
             "progress": "dim",
             "phase": "info",
         }.get(kind, "")
@@ -170,6 +197,10 @@ class LogView(Lines):
                 [],
                 [(f"  no line matches the filter ({len(self.all):,} lines are hidden): / and enter shows all", "dim")],
             ]
+        if self.polls:
+            return [[], [(f"  nothing but polls so far ({self.polls:,} hidden): o shows them", "dim")]]
+        if self.foreign:
+            return [[], [(f"  {clean(self.foreign)}: its log is not known here", "dim")]]
         if self.reason:
             return [[], *wrapped(clean(self.reason), self.size.width)]
         return [

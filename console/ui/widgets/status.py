@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from console.domain.text import clean
 from console.state.store import Snapshot
 from console.ui import clock, words
-from console.ui.drawing import Span, spread, width_of
+from console.ui.drawing import Span, fit, spread, width_of
 from console.ui.widgets.inks import Painting
 
 if TYPE_CHECKING:
@@ -68,10 +70,10 @@ def pieces(snapshot: Snapshot, *, short: bool = False) -> list[Piece]:
             found.append((6, [("not ours", "warn")]))
     if snapshot.profile:
         edited: list[Span] = [(" •edited", "warn")] if snapshot.profile_edited else []
-        found.append((3, [(clean(snapshot.profile.name), ""), *edited]))
+        found.append((0, [(clean(snapshot.profile.name), ""), *edited]))
     else:
         found.append((6, [("no profile", "dim")]))
-    found.append((1, _patches(snapshot.patches, short)))
+    found.append((0, _patches(snapshot.patches, short)))
     return found
 
 
@@ -114,4 +116,28 @@ class Status(Painting):
         while width_of(joined(found)) + width_of(time) + 1 > width and any(early for early, _ in found):
             latest = max(early for early, _ in found)
             found = [piece for piece in found if piece[0] != latest]
-        return [spread(joined(found), time, width)]
+        line = joined(found)
+        for most in range(40, 9, -1):  # then the longest names give way, with a sign that they did
+            if width_of(line) <= width:
+                break
+            found = [(early, [(_cut(text, most), ink) for text, ink in piece]) for early, piece in found]
+            line = joined(found)
+        return [spread(_clipped(line, width), time, width)]
+
+
+def _clipped(line: list[Span], width: int) -> list[Span]:
+    """Return the spans that fit, ended between two words with an ellipsis where some do not."""
+    if width_of(line) <= width:
+        return line
+    kept: list[Span] = []
+    for text, ink in line:
+        room = width - width_of(kept) - 1
+        if cell_len(text) > room:
+            return [*kept, (text[: max(0, room)].rpartition(" ")[0].rstrip() + "…", ink)]
+        kept.append((text, ink))
+    return kept
+
+
+def _cut(text: str, least: int) -> str:
+    """Return a long word with an ellipsis; numbers and short words stay whole."""
+    return fit(text, least) if cell_len(text) > least and " " not in text.strip() else text
