@@ -46,6 +46,12 @@ def clean(raw: bytes | str, limit: int = LINE_LIMIT) -> SafeText:
     return SafeText(f"{text} … [+{rest} bytes]" if rest > 0 else text)
 
 
+def plain(raw: bytes) -> str:
+    """Return remote bytes as plain text to be copied: tabs and line ends stay, what could act does not."""
+    text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
+    return text if text.isprintable() else _UNSAFE.sub(_visible, text)
+
+
 def strip_sequences(text: str) -> str:
     """Return `text` without terminal control sequences (CSI, OSC, …), for parsers of logs."""
     return _SEQUENCE.sub("", text) if "\x1b" in text else text

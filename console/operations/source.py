@@ -23,6 +23,12 @@ __all__ = ["named", "outline", "parse_place"]
 
 COMPLAINTS_TOLD = 3
 
+PAGE = 1000
+"""Names of a folder that are read at once on screen."""
+
+WINDOW = 4 << 20
+"""Bytes that are fetched at once of a file that is too big to be opened whole."""
+
 
 def resolve(desk: Desk, path: str) -> str:
     """Return the absolute path that an operator's `path` means first."""
@@ -50,6 +56,11 @@ def candidates(desk: Desk, path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(posixpath.normpath(posixpath.join(base, path)) for base in bases))
 
 
+async def page(desk: Desk, path: str = "", *, offset: int = 0, limit: int = PAGE) -> documents.Folder:
+    """Return some of the names in a folder, folders first, and how many there are: one round trip."""
+    return await documents.folder(desk.link, candidates(desk, path or "."), offset=offset, limit=limit)
+
+
 async def tree(desk: Desk, path: str = "") -> tuple[TreeEntry, ...]:
     """Return the names in a folder, folders first; the engine package when none is named."""
     folder = await documents.folder(desk.link, candidates(desk, path or "."))
@@ -58,7 +69,7 @@ async def tree(desk: Desk, path: str = "") -> tuple[TreeEntry, ...]:
     return folder.entries
 
 
-async def open_document(desk: Desk, path: str, *, first: int = 1, count: int | None = None) -> Document:
+async def open_document(desk: Desk, path: str, *, first: int = 1, count: int | None = None, line: int = 0) -> Document:
     """Open a file in one round trip: content, hash and git letter of one moment.
 
     Args:
@@ -66,8 +77,10 @@ async def open_document(desk: Desk, path: str, *, first: int = 1, count: int | N
         path: As for `resolve`.
         first: First line wanted; negative means the last lines, as many as it says.
         count: How many lines; `None` for the whole file, or as much of a big one as fits.
+        line: Line that the part of a big file shall hold; negative means the last.
     """
-    return await documents.open_document(desk.link, [Spot(name, first, count) for name in candidates(desk, path)])
+    spots = [Spot(name, first, count) for name in candidates(desk, path)]
+    return await documents.open_document(desk.link, spots, window=WINDOW, line=line)
 
 
 async def open_place(desk: Desk, place: Place, *, around: int = 0, whole: bool = False) -> Document:

@@ -32,14 +32,28 @@ class Spot:
 
 
 async def open_document(
-    link: HostLink, spots: Sequence[Spot], *, rather: Sequence[Spot] = (), max_bytes: int = WHOLE_LIMIT
+    link: HostLink,
+    spots: Sequence[Spot],
+    *,
+    rather: Sequence[Spot] = (),
+    max_bytes: int = WHOLE_LIMIT,
+    window: int = 0,
+    line: int = 0,
 ) -> Document:
     """Open the first of `rather`, else of `spots`, that is there: content, hash and git letter of one moment.
+
+    Args:
+        link: The host.
+        spots: Where it may be.
+        rather: Where it is looked for before.
+        max_bytes: Up to which it is opened whole.
+        window: Bytes of a bigger one, 0 for `max_bytes`.
+        line: Which the window shall hold; negative means the last.
 
     Raises:
         RemoteError: Kind `enoent`, `eacces`, `eisdir`, `special` (no regular file), …
     """
-    args = {**_told(spots, rather), "max_bytes": max_bytes}
+    args = {**_told(spots, rather), "max_bytes": max_bytes, "window": window, "line": line}
     return document_of(await link.call("read", args, deadline_s=READ_DEADLINE_S))
 
 
@@ -103,13 +117,21 @@ class Folder:
     """How many there are; more than `entries` when it is huge."""
 
 
-async def folder(link: HostLink, paths: Sequence[str]) -> Folder:
+async def folder(link: HostLink, paths: Sequence[str], *, offset: int = 0, limit: int = 20000) -> Folder:
     """Return the names in the first of `paths` that is there: folders first, then by name.
+
+    Args:
+        link: The host.
+        paths: Where it may be.
+        offset: Names to leave out at the beginning.
+        limit: Names at most.
 
     Raises:
         RemoteError: Kind `enoent`, `eacces`, `enotdir`, …
     """
-    reply = await link.call("list", {"path": paths[0], "instead": list(paths[1:])}, deadline_s=60)
+    reply = await link.call(
+        "list", {"path": paths[0], "instead": list(paths[1:]), "offset": offset, "limit": limit}, deadline_s=60
+    )
     base = str(reply.result["path"])
     entries = [_entry(base, item) for item in json.loads(reply.body)]
     entries.sort(key=lambda entry: ("dir" not in (entry.kind, entry.target_kind), entry.name))

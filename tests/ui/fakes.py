@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from console.domain.activity import Activity, Outcome
+from console.domain.comparison import Comparison, FilePair
 from console.domain.gpu import GpuReading, GpuSample
 from console.domain.host import CommandRecord, GitState, Host, HostFacts, Link, LinkState, Package
 from console.domain.measurement import Measurement, Percentiles, SweepProgress
@@ -24,6 +25,7 @@ from console.domain.run import LogKind, LogRecord, ProcessId, Run, Rung, RunPhas
 from console.domain.source import Document, GrepHit, Symbol, TreeEntry
 from console.domain.text import SafeText, clean
 from console.domain.throughput import ThroughputSample
+from console.source.documents import Folder
 from console.state.store import Mark, Snapshot, Store
 
 NOW = 1_796_200_000.0
@@ -317,7 +319,21 @@ class Operations:
         self.error: Exception | None = None
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("source", "host", "patches", "server", "logs", "watch", "measure", "winner", "opening"):
+        from console.operations import comparing
+
+        monkeypatch.setattr(comparing, "with_head", self.comparing_with_head)
+        for name in (
+            "source",
+            "installed",
+            "host",
+            "patches",
+            "server",
+            "logs",
+            "watch",
+            "measure",
+            "winner",
+            "opening",
+        ):
             module = ModuleType(f"console.operations.{name}")
             for key in dir(self):
                 if key.startswith(f"{name}_"):
@@ -333,10 +349,20 @@ class Operations:
             raise self.error
         return self.desk
 
-    async def source_tree(self, desk: FakeDesk, path: str = "") -> tuple[TreeEntry, ...]:
-        return TREE.get(path, ())
+    async def comparing_with_head(self, desk: FakeDesk, path: str = "") -> Comparison:
+        before = b"one\ntwo = [1]\nthree\n"
+        return Comparison(
+            "HEAD 3f2a91c", "working tree", (FilePair("srt/[b]x[/]", before, before.replace(b"1", b"2")),)
+        )
 
-    async def source_open_document(self, desk: FakeDesk, path: str) -> Document:
+    async def source_page(self, desk: FakeDesk, path: str = "", *, offset: int = 0) -> Folder:
+        entries = TREE.get(path, ())
+        return Folder(path, entries, len(entries))
+
+    async def installed_shadowed(self, desk: FakeDesk, path: str) -> str:
+        return ""
+
+    async def source_open_document(self, desk: FakeDesk, path: str, *, line: int = 0) -> Document:
         desk.calls.append(("open", path))
         return document(f"/root/sglang/python/sglang/{path}" if not path.startswith("/") else path)
 
@@ -346,15 +372,14 @@ class Operations:
             Symbol("_should_run_flashinfer_autotune", "def", 11, 27, "ModelRunner._should_run_flashinfer_autotune", 1),
         )
 
-    async def source_grep(self, desk: FakeDesk, pattern: str) -> AsyncIterator[GrepHit]:
+    async def source_grep(
+        self, desk: FakeDesk, pattern: str, paths: Sequence[str] = (), **asked: Any
+    ) -> AsyncIterator[GrepHit]:
         for number, file in enumerate(
             ("srt/model_executor/model_runner.py", "srt/server_args.py", "test/[bold]x[/oops].py")
         ):
             for line in range(3):
                 yield GrepHit(file, 22 + line + number * 40, SafeText(f'            # "{pattern}", to be fixed'))
-
-    async def source_diff_head(self, desk: FakeDesk, path: str = "") -> tuple[SafeText, ...]:
-        return safe(FUSION)
 
     async def host_engine_package(self, desk: FakeDesk) -> Package | None:
         return desk.package

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from console.domain.activity import Activity, Outcome
+from console.domain.comparison import Comparison, FilePair
 from console.domain.gpu import GpuReading, GpuSample
 from console.domain.host import CommandRecord, GitState, Host, LinkState, Package
+from console.domain.installed import ChangedFile, PackageCheck
 from console.domain.patch import DiskState, PatchStatus
 from console.domain.profile import Profile
 from console.domain.run import Failure, LogKind, LogRecord, Run, RunPhase
@@ -19,6 +21,7 @@ from console.domain.source import Document, GrepHit, TreeEntry
 from console.domain.text import SafeText, clean
 from console.domain.throughput import ThroughputSample
 from console.errors import ConsoleError
+from console.source.documents import Folder
 from console.ui.app import TokwattApp
 from console.ui.options import Options
 from tests.ui import fakes
@@ -69,14 +72,24 @@ def snapshot() -> Any:
 class Hostile(fakes.Operations):
     """Operations that answer with hostile words."""
 
-    async def source_tree(self, desk: Any, path: str = "") -> tuple[TreeEntry, ...]:
-        return (
+    async def source_page(self, desk: Any, path: str = "", *, offset: int = 0) -> Folder:
+        entries = (
             TreeEntry(evil("dir"), "a", "dir"),
             TreeEntry(CONTROL, "b", "file"),
             TreeEntry(evil("link"), "c", "link", target=EVIL),
         )
+        return Folder(evil("/root"), entries, 3)
 
-    async def source_open_document(self, desk: Any, path: str) -> Document:
+    async def installed_changed(self, desk: Any) -> AsyncIterator[PackageCheck]:
+        package = Package(evil("package"), evil("/root"), evil("1"), evil("origin"))
+        file = ChangedFile(evil("/root/x"), evil("x"), "changed", patch=evil("patch"), reason=evil("why"))
+        yield PackageCheck(package, "RECORD", 3, (file,), evil("reason"), (evil("a"), evil("b")))
+        yield PackageCheck(package, reason=f"changed-{CONTROL}")
+
+    async def installed_shadowed(self, desk: Any, path: str) -> str:
+        return evil("another copy")
+
+    async def source_open_document(self, desk: Any, path: str, *, line: int = 0) -> Document:
         lines = (
             f"file-{CONTROL}".encode(),
             EVIL.encode("utf-8", "replace"),
@@ -87,12 +100,17 @@ class Hostile(fakes.Operations):
     def source_outline(self, document: Document) -> Any:
         return ()
 
-    async def source_grep(self, desk: Any, pattern: str) -> AsyncIterator[GrepHit]:
+    async def source_grep(
+        self, desk: Any, pattern: str, paths: Sequence[str] = (), **asked: Any
+    ) -> AsyncIterator[GrepHit]:
         yield GrepHit(evil("name"), 1, safe("hit "))
         yield GrepHit("name", 2, clean(f"grep-{CONTROL}"))
 
-    async def source_diff_head(self, desk: Any, path: str = "") -> tuple[SafeText, ...]:
-        return (clean(f"+diff-{CONTROL}"), safe("-"))
+    async def comparing_with_head(self, desk: Any, path: str = "") -> Comparison:
+        pair = FilePair(
+            evil("name"), None, f"diff-{CONTROL}\n".encode() + EVIL.replace("\0", "").encode("utf-8", "replace")
+        )
+        return Comparison(evil("left"), evil("right"), (pair, replace(pair, note=evil("note"))), (evil("note"),))
 
     async def patches_toggle(self, desk: Any, name: str, **asked: Any) -> None:
         raise ConsoleError(evil("title"), evil("detail"), evil("hint"))

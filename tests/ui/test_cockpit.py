@@ -11,6 +11,7 @@ from console.domain.text import SafeText
 from console.errors import ConnectError, HostKeyUnknownError, RemoteError
 from console.state.store import Snapshot
 from console.ui.modals.confirm import ConfirmModal, HostKeyModal, MenuModal
+from console.ui.modals.grep import GrepModal
 from console.ui.modals.palette import PaletteModal, matching, place_of
 from console.ui.modals.prompt import PromptModal
 from console.ui.screens.bench import BenchScreen
@@ -280,7 +281,7 @@ async def test_grep_streams_hits_and_enter_jumps(cockpit: Bench) -> None:
     async with app.run_test(size=WIDE) as pilot:
         await open_cockpit(pilot)
         await pilot.press("f")
-        await until(pilot, lambda: isinstance(app.screen, PromptModal))
+        await until(pilot, lambda: isinstance(app.screen, GrepModal))
         await pilot.press(*"cutlass", "enter")
         await until(pilot, lambda: "9 lines in 3 files" in shown(app))
         assert "test/[bold]x[/oops].py" in shown(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import pty
 import re
@@ -112,14 +113,28 @@ def test_a_hostile_host_reaches_the_terminal_as_signs_only(size: tuple[int, int]
         os.write(fd, b"1")
         out += quiet(fd)
         os.write(fd, b"f")
-        out += written(fd, b"attern, in every file")
+        out += written(fd, b"whole word")
         os.write(fd, b"hit\r")
         out += written(fd, b"grep-" + CONTROL)
         os.write(fd, b"\r")
         out += written(fd, b"file-" + CONTROL)
+        for key in (b"W", b"w", b"j"):
+            os.write(fd, key)
+            out += quiet(fd)
+        os.write(fd, b"y")
+        copied = quiet(fd)
         os.write(fd, b"D")
         out += written(fd, b"diff-" + CONTROL)
+        for key in (b"s", b"W", b"="):
+            os.write(fd, key)
+            out += quiet(fd)
+        os.write(fd, b"H")
+        out += written(fd, b"changed-" + CONTROL)
         os.write(fd, b"3")
         out += written(fd, b"log-" + CONTROL)
+    ours = re.search(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07", copied)
+    assert ours is not None
+    assert base64.b64decode(ours[1]).decode().isprintable()
+    assert complaints(copied.replace(ours[0], b"")) == []
     assert complaints(out) == []
     assert "␛]52;c;".encode() in out

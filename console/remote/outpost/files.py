@@ -18,6 +18,9 @@ ROOM = 16 << 20
 ENTRIES = 20000
 """Names of one folder that are listed."""
 PART = 256 * 1024
+LINES_BEFORE = 1000
+"""Lines of a big file that are sent before the one that is wanted."""
+TAIL_LINES = 20000
 TRIES = 3
 """Readings of a small file that is being changed meanwhile."""
 
@@ -25,8 +28,8 @@ TRIES = 3
 def read(call: Call) -> Result:
     """Read lines of a file and what is to know of it, from one open descriptor.
 
-    Args: `path`; `first` (negative: the last lines), `count`, `max_bytes`; `hash`, `git` (what to
-    add); `rather`, `instead`: other places (`path`, `first`, `count`), which are taken when they are
+    Args: `path`; `first` (negative: the last lines), `count`, `max_bytes`; `window` (bytes that are
+    wanted of a file that is bigger than `max_bytes`), `line` (which it shall hold; negative: the last); `hash`, `git` (what to add); `rather`, `instead`: other places (`path`, `first`, `count`), which are taken when they are
     there, or when this one is not.
     """
     place = _place(call)
@@ -38,6 +41,10 @@ def read(call: Call) -> Result:
     try:
         for left in reversed(range(TRIES)):
             was = os.fstat(fd)
+            if was.st_size > room and call.args.get("window"):
+                room = min(room, max(1, call.number("window")))
+                if line := call.number("line", 0):
+                    first, count = (-TAIL_LINES, None) if line < 0 else (max(1, line - LINES_BEFORE), None)
             facts, body = reading.read_lines(fd, first, count, room, bool(call.args.get("hash", True)))
             now = os.fstat(fd)
             same = (was.st_mtime_ns, was.st_size) == (now.st_mtime_ns, now.st_size)
@@ -96,19 +103,26 @@ def fetch(call: Call) -> Result:
 
 
 def list_folder(call: Call) -> Result:
-    """List a folder: name, kind, size, mtime, where links lead, git letters; the names are JSON in the body."""
+    """List a folder, folders first: name, kind, size, mtime, where links lead, git letters.
+
+    The names are JSON in the body. Args: `path`, `instead`; `offset` and `limit` for a page of a huge one; `git`.
+    """
     path = first_there(call)
-    entries: list[dict[str, Any]] = []
-    total = 0
     with os.scandir(path) as folder:
-        for entry in folder:
-            total += 1
-            if total <= ENTRIES:
-                entries.append(_entry(path, entry))
+        there = sorted(folder, key=_order)
+    offset, total = call.number("offset", 0), len(there)
+    entries = [_entry(path, entry) for entry in there[offset : offset + min(ENTRIES, call.number("limit", ENTRIES))]]
     letters = git.folder_letters(path, call) if call.args.get("git", True) else {}
     for item in entries:
         item["git"] = letters.get(item["name"], "")
     return {"path": to_text(path), "total": total}, json.dumps(entries, separators=(",", ":")).encode("ascii")
+
+
+def _order(entry: os.DirEntry[bytes]) -> tuple[bool, bytes]:
+    try:
+        return not entry.is_dir(), entry.name
+    except OSError:
+        return True, entry.name
 
 
 def _entry(folder: bytes, entry: os.DirEntry[bytes]) -> dict[str, Any]:

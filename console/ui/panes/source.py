@@ -1,47 +1,33 @@
-"""Source pane: the tree, one file, hits of a search, the diff to HEAD; `esc` goes one back."""
+"""Source pane: the tree, one file, hits, comparisons, what was changed; `esc` goes one view back."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from console.domain.source import GrepHit, Symbol
-from console.domain.text import clean
+from console.domain.source import Document, Symbol
 from console.errors import ConsoleError, UsageError
 from console.operations.catalogue import verbs_of
-from console.ui.modals.prompt import PromptModal
+from console.ui.panes import source_compare, source_read, source_search, source_words
+from console.ui.panes.source_history import History, Spot
+from console.ui.panes.source_words import pattern_of as pattern_of
+from console.ui.widgets.changed import ChangedView
 from console.ui.widgets.code import CodeView
-from console.ui.widgets.diff import DiffView, counts
+from console.ui.widgets.compare import CompareView
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.hits import HitsView
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.tree import TreeView
 from console.ui.worker import launch, owner
 
-HITS_MOST = 20_000
-
-COLOURED_MOST_BYTES = 2_000_000
-OUTLINED_MOST_BYTES = 1_000_000
-"""Parsers hold the interpreter's lock: of a bigger file they would freeze the screen for seconds."""
-
-
-def pattern_of(text: str) -> re.Pattern[str]:
-    """Return a pattern, caseless unless it has a capital letter.
-
-    Raises:
-        UsageError: It is not a regular expression.
-    """
-    try:
-        return re.compile(text, 0 if any(map(str.isupper, text)) else re.IGNORECASE)
-    except re.error as error:
-        raise UsageError(f"{text}: not a regular expression", str(error), "write \\[ for a bracket") from None
+if TYPE_CHECKING:
+    from console.ui.modals.grep import Asked
 
 
 class SourcePane(Vertical, Framed):
@@ -56,19 +42,28 @@ class SourcePane(Vertical, Framed):
     def __init__(self) -> None:
         super().__init__(id="source")
         self.views = ["tree"]
+        self.history = History()
+        self.asked: Asked | None = None
+        """The last search, to begin the next one with."""
+        self.any_case: bool | None = None
+        """Whether letters' case counts; `None` lets a capital letter decide."""
+        self.warning = ""
+        """Why the open file is not the one that loads."""
+        self.folder = ""
+        """Top of the tree; empty for the engine package."""
         self._symbols: tuple[str, tuple[Symbol, ...]] = ("", ())
-        self._place = ""
 
     def compose(self) -> ComposeResult:
         """Lay the views over each other; one is shown."""
         yield TreeView()
         yield CodeView()
         yield HitsView()
-        yield DiffView("source-diff", "the working tree is as HEAD says")
+        yield CompareView()
+        yield ChangedView()
 
     def on_mount(self) -> None:
         """Show the tree."""
-        self._turn()
+        self.turn()
 
     @property
     def files(self) -> TreeView:
@@ -81,6 +76,21 @@ class SourcePane(Vertical, Framed):
         return self.query_one(CodeView)
 
     @property
+    def hits(self) -> HitsView:
+        """The hits of the last search."""
+        return self.query_one(HitsView)
+
+    @property
+    def compared(self) -> CompareView:
+        """The last comparison."""
+        return self.query_one(CompareView)
+
+    @property
+    def changes(self) -> ChangedView:
+        """What was changed by hand."""
+        return self.query_one(ChangedView)
+
+    @property
     def view(self) -> Lines:
         """What is shown."""
         return self.query_one(f"#{self.views[-1]}", Lines)
@@ -89,7 +99,8 @@ class SourcePane(Vertical, Framed):
         """Focus what is shown."""
         return self.view.focus(scroll_visible)
 
-    def _turn(self, to: str = "") -> None:
+    def turn(self, to: str = "") -> None:
+        """Show a view, the present one below it."""
         if to:
             self.views = [view for view in self.views if view != to] + [to]
         had = self.has_focus_within
@@ -101,45 +112,34 @@ class SourcePane(Vertical, Framed):
 
     def name_it(self) -> None:
         """Put what is shown into the top line."""
-        view, right = self.views[-1], ""
-        title = "Source"
-        if view == "tree":
-            package = owner(self).snapshot.package
-            title = f"Source  {clean(package.folder)}" if package else title
-        elif view == "code" and self.code.document:
-            title = f"Source  {clean(self._short(self.code.document.path))}"
-            right = self._right()
-        elif view == "hits":
-            hits = self.query_one(HitsView)
-            title = f"Source  grep {clean(hits.pattern)}"
-            right = f"{hits.hits:,} lines in {hits.files:,} files{' …' if hits.running else ''}"
-        elif view == "source-diff":
-            added, removed = counts(self.query_one(DiffView).text)
-            title, right = "Source  working tree against HEAD", f"+{added} −{removed}"
-        self.entitle("1", title, right)
+        title, right = source_words.title_of(self)
+        self.entitle("1", title, right, "$warning" if self.views[-1] == "code" and self.warning else "$muted")
 
     @property
     def symbols_known(self) -> bool:
         """Whether defs and classes of the open file were read."""
         return self.code.document is not None and self._symbols[0] == self.code.document.path
 
-    def _right(self) -> str:
-        code = self.code
-        symbol = code.symbol or self._enclosing(code.line_number)
-        where = f"{symbol.kind} {symbol.name}" if symbol else f"line {code.line_number:,}"
-        git = " · modified" if code.document and code.document.git.strip()[:1] == "M" else ""
-        return f"{'only ' if code.symbol else ''}{clean(where)}{git}"
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Defs and classes of the open file, as far as they were read."""
+        return self._symbols[1] if self.symbols_known else ()
 
-    def _short(self, path: str) -> str:
+    def short(self, path: str) -> str:
+        """Return a path from the engine package on."""
         package = owner(self).snapshot.package
         return path.removeprefix(f"{package.folder}/") if package else path
 
-    def _enclosing(self, line: int) -> Symbol | None:
-        path, symbols = self._symbols
-        if self.code.document is None or path != self.code.document.path:
-            return None
-        around = [symbol for symbol in symbols if symbol.first_line <= line <= symbol.last_line]
+    def enclosing(self, line: int) -> Symbol | None:
+        """Return the innermost def or class around a line of the open file."""
+        around = [symbol for symbol in self.symbols if symbol.first_line <= line <= symbol.last_line]
         return min(around, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)
+
+    @property
+    def here(self) -> Spot | None:
+        """The line under the cursor in the open file."""
+        document = self.code.document
+        return Spot(document.path, self.code.line_number) if document is not None else None
 
     # what messages of the views start
 
@@ -149,114 +149,152 @@ class SourcePane(Vertical, Framed):
 
         app = owner(self)
         try:
-            entries = await source.tree(app.need_desk())
+            page = await source.page(app.need_desk(), self.folder)
         except ConsoleError as error:
             self.files.reason = error.one_line()
             self.files.refresh()
             return
-        self.files.reason = "" if entries else "the folder is empty"
-        self.files.root(entries)
+        self.files.reason = "" if page.entries else "the folder is empty"
+        self.files.root(page.entries, page.total, page.path)
         self.name_it()
 
     def on_tree_view_wanted(self, event: TreeView.Wanted) -> None:
-        """Read a folder below."""
+        """Read a folder below, or its next names."""
 
         async def read() -> None:
             from console.operations import source
 
-            self.files.fill(event.path, await source.tree(owner(self).need_desk(), event.path))
+            page = await source.page(owner(self).need_desk(), event.path, offset=event.offset)
+            self.files.fill(event.path, page.entries, page.total, event.offset)
 
         launch(owner(self), read, group="tree")
 
+    def on_tree_view_filtered(self) -> None:
+        """Say what is filtered."""
+        self.name_it()
+
+    def on_code_view_beyond(self, event: CodeView.Beyond) -> None:
+        """Read another part of a big file."""
+        if self.code.document is not None:
+            launch(owner(self), self.read_file, self.code.document.path, event.line, group="open", exclusive=True)
+
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
-        """Open what was chosen in the tree, the hits or the diff."""
-        if isinstance(event.lines, TreeView):
-            self.open(event.lines.nodes[event.index].entry.path)
-        elif isinstance(event.lines, HitsView) and (hit := event.lines.hit(event.index)):
+        """Open what was chosen in the tree, the hits, a comparison or the changes."""
+        view = event.lines
+        if isinstance(view, TreeView):
+            self.open(view.nodes[event.index].entry.path)
+        elif isinstance(view, HitsView) and (hit := view.hit(event.index)):
             self.open(hit.file, hit.line)
+        elif isinstance(view, CompareView):
+            source_compare.open_row(self)
+        elif isinstance(view, ChangedView) and view.rows:
+            launch(owner(self), source_compare.show_change, self, *view.rows[event.index], group="open", exclusive=True)
 
     def on_lines_moved(self, event: Lines.Moved) -> None:
-        """Name the def that the cursor is in."""
+        """Name the def that the cursor is in; a picked range follows the cursor."""
         if isinstance(event.lines, CodeView):
             self.name_it()
+            if event.lines.picking is not None:
+                event.lines.refresh()
 
     def open(self, path: str, line: int | None = None) -> None:
         """Open a file of the host, at a line."""
-        launch(owner(self), self._open, path, line, group="open", exclusive=True)
+        launch(owner(self), self.jump, path, line, group="open", exclusive=True)
 
-    async def _open(self, path: str, line: int | None, last: int | None = None) -> None:
+    async def jump(self, path: str, line: int | None = None) -> None:
+        """Open a file and remember where the reader was."""
+        before = self.here
+        await self.read_file(path, line)
+        if before is not None:
+            self.history.leave(before)
+
+    async def read_file(self, path: str, line: int | None = None) -> None:
+        """Show a file, at a line; a negative one means the last."""
         from console.operations import source
 
-        desk = owner(self).need_desk()
-        document = await source.open_document(desk, path)
-        if document.binary:
-            raise UsageError(f"{path}: not a text file", f"{document.size:,} bytes")
-        self.code.marked = self._marks(document.path)
-        self.code.show(document, line)
-        self._turn("code")
-        launch(owner(self), self._study, group="study", exclusive=True)
+        if self.code.document is not None and path == self.code.document.path and line and self.code.holds(line):
+            self.code.focus_symbol(None)
+            self.code.place_line(line)
+            self.turn("code")
+            return
+        document = await source.open_document(owner(self).need_desk(), path, line=line or 0)
+        self.warning = ""
+        self.code.marked = source_words.marks_of(document.path, owner(self).snapshot.patches)
+        shown = source_words.hex_of(document) if document.binary else document
+        if line is not None and line < 0:
+            line = shown.first_line + len(shown.lines) - 1
+        self.code.facts = source_words.facts_of(document)
+        self.code.show(shown, line)
+        self.turn("code")
+        launch(owner(self), self._study, document, group="study", exclusive=True)
 
-    async def _study(self) -> None:
-        """Bring colours and symbols of the open file, in threads."""
-        from console.operations import source
+    async def _study(self, document: Document) -> None:
+        """Bring colours, symbols and the place of the open file, in threads."""
+        from console.operations import installed, source
         from console.ui.highlight import parse
 
-        document = self.code.document
-        if document is None:
-            return
-        if document.size <= COLOURED_MOST_BYTES:
+        if not document.binary:
             self.code.colour(document, await asyncio.to_thread(parse, document.path, document.lines))
-        if document.path.endswith(".py") and document.size <= OUTLINED_MOST_BYTES:
+        if document.path.endswith(".py"):
             symbols = await asyncio.to_thread(source.outline, document)
             self._symbols = (document.path, tuple(symbols))
             self.name_it()
-
-    def _marks(self, path: str) -> Mapping[int, str]:
-        """Return which lines of a file a patch that is on has made."""
-        marks: dict[int, str] = {}
-        for status in owner(self).snapshot.patches:
-            if status.disk.value != "on" or not any(path.endswith(f"/{file}") or path == file for file in status.files):
-                continue
-            number, here = 0, False
-            for text in status.diff:
-                if text.startswith("--- "):
-                    name = text[4:].split("  ")[0].strip().removeprefix("a/")
-                    here = path.endswith(name)
-                elif text.startswith("@@") and (found := re.match(r"@@ -(\d+)", text)):
-                    number = int(found[1])
-                elif here and text[:1] in (" ", "-"):
-                    if text.startswith("-"):
-                        marks[number] = f"◆ {status.name}"
-                    number += 1
-        return marks
+            warning = await installed.shadowed(owner(self).need_desk(), document.path)
+            if warning and self.code.document is document:
+                self.warning = warning
+                owner(self).tell(UsageError(document.path, warning))
+                self.name_it()
 
     def refresh_marks(self) -> None:
         """Mark the lines of patches again, and read the open file again when one changed it."""
-        if self.code.document is not None:
+        if self.code.document is not None and not self.code.document.binary:
             launch(owner(self), self._open_again, self.code.document.path, group="open", exclusive=True)
 
     async def _open_again(self, path: str) -> None:
         from console.operations import source
 
-        document = await source.open_document(owner(self).need_desk(), path)
-        self.code.marked = self._marks(document.path)
+        document = await source.open_document(owner(self).need_desk(), path, line=self.code.line_number)
+        self.code.marked = source_words.marks_of(document.path, owner(self).snapshot.patches)
         if self.code.document is None or document.sha256 != self.code.document.sha256:
             line, symbol = self.code.line_number, self.code.symbol
+            self.code.facts = source_words.facts_of(document)
             self.code.show(document)
-            await self._study()
-            self.code.place(line - 1)
+            await self._study(document)
+            self.code.place_line(line)
             if symbol is not None:
-                self.code.focus_symbol(self._enclosing(line))
+                self.code.focus_symbol(self.enclosing(line))
         self.code.refresh()
         self.name_it()
+
+    async def go_to(self, file: str, first: int | None, last: int | None) -> None:
+        """Go to a line of a file; an empty file means the open one."""
+        path = file or (self.code.document.path if self.code.document else "")
+        if not path:
+            raise UsageError("no file is open", hint="write file:line")
+        await self.jump(path, first or (None if file else 1))
+        if first and last:
+            end = self.code.document.first_line + len(self.code.document.lines) - 1 if self.code.document else last
+            self.code.focus_symbol(Symbol(f"{first}-{last}", "lines", first, min(last, end)))
+        self.turn("code")
+        self.view.focus()
 
     # keys
 
     def action_go_back(self) -> bool:
         """Go one view back; false when there is none."""
-        if self.views[-1] == "code" and self.code.symbol is not None:
-            self.code.focus_symbol(None)
+        view = self.views[-1]
+        if view == "tree" and self.files.end_filter():
+            return True
+        if view == "code" and (self.code.symbol is not None or self.code.picking is not None):
+            if self.code.picking is not None:
+                self.code.picking = None
+                self.code.refresh()
+            else:
+                self.code.focus_symbol(None)
             self.name_it()
+            return True
+        if view == "hits" and self.hits.running:
+            source_search.stop(self)
             return True
         if len(self.views) == 1:
             if self.views == ["tree"]:
@@ -264,119 +302,55 @@ class SourcePane(Vertical, Framed):
             self.views = ["tree"]
         else:
             self.views.pop()
-        self._turn()
+        self.turn()
         return True
-
-    def action_find_text(self) -> None:
-        """Search what is open; in the tree, search all files."""
-        if self.views[-1] != "code":
-            self.action_grep_tree()
-            return
-
-        async def find() -> None:
-            text = await owner(self).push_screen_wait(PromptModal("find ", hint="regular expression"))
-            if text:
-                pattern = pattern_of(text)
-                if not self.code.search(re.compile(pattern.pattern.encode(), pattern.flags & re.IGNORECASE)):
-                    raise UsageError(f"{clean(text)}: not in this file")
-
-        launch(owner(self), find, group="find", exclusive=True)
 
     def action_step(self, way: int) -> None:
         """Go to the next or previous match or hit."""
-        if self.views[-1] == "code":
-            self.code.step(way)
-        elif self.views[-1] == "hits":
-            self.view.action_move(way)
+        source_search.step(self, way)
 
-    def action_grep_tree(self) -> None:
-        """Ask for a pattern and stream the lines that match."""
 
-        async def ask() -> None:
-            text = await owner(self).push_screen_wait(
-                PromptModal("grep ", hint="pattern, in every file of the package")
-            )
-            if text:
-                await self.grep(text)
+_ACTS: dict[str, Callable[[SourcePane], None]] = {
+    "find_text": source_search.find,
+    "grep_tree": source_search.ask,
+    "stop_search": source_search.stop,
+    "show_outline": source_read.outline,
+    "show_symbol": source_read.whole_def,
+    "go_to_definition": source_search.definition,
+    "show_references": source_search.references,
+    "diff_head": source_compare.head,
+    "show_changed": source_compare.changed,
+    "compare_with": source_compare.beside,
+    "capture_shown": source_compare.capture,
+    "edit_file": source_compare.edit,
+    "switch_sides": source_compare.sides,
+    "switch_spaces": source_read.spaces,
+    "switch_wrap": source_read.wrap,
+    "switch_case": source_search.case,
+    "more_context": source_compare.wider,
+    "less_context": source_compare.narrower,
+    "previous_hit": source_search.previous_hit,
+    "next_hit": source_search.next_hit,
+    "go_to_line": source_read.line,
+    "go_to_folder": source_read.folder,
+    "history_back": source_read.back,
+    "history_forward": source_read.forward,
+    "set_mark": source_read.mark,
+    "show_marks": source_read.marks,
+    "pick_range": source_read.pick,
+    "copy_line": source_read.copy_lines,
+    "copy_place": source_read.copy_place,
+}
+"""What the verbs of the catalogue do here."""
 
-        launch(owner(self), ask, group="grep", exclusive=True)
 
-    async def grep(self, text: str) -> None:
-        """Stream the lines that match a pattern."""
-        from console.operations import source
+def _action(act: Callable[[SourcePane], None]) -> Callable[[SourcePane], None]:
+    def action(self: SourcePane) -> None:
+        act(self)
 
-        hits = self.query_one(HitsView)
-        hits.begin(text)
-        self._turn("hits")
-        self.view.focus()
-        batch: list[GrepHit] = []
-        loop = asyncio.get_running_loop()
-        last = loop.time()
-        try:
-            async for hit in source.grep(owner(self).need_desk(), text):
-                batch.append(hit)
-                if loop.time() - last > 0.05 or not hits.rows:
-                    hits.add(batch)
-                    batch, last = [], loop.time()
-                    self.name_it()
-                if hits.hits > HITS_MOST:
-                    raise UsageError(
-                        f"grep {clean(text)}: more than {HITS_MOST:,} lines", hint="search for something rarer"
-                    )
-        finally:
-            hits.add(batch)
-            hits.end()
-            self.name_it()
+    action.__doc__ = act.__doc__
+    return action
 
-    def action_show_symbol(self) -> None:
-        """Show the enclosing def or class alone, or the whole file again."""
-        if self.views[-1] != "code" or self.code.document is None:
-            return
-        if self.code.symbol is not None:
-            self.code.focus_symbol(None)
-        else:
-            symbol = self._enclosing(self.code.line_number)
-            if symbol is None:
-                small = self.code.document.size <= OUTLINED_MOST_BYTES
-                why = "" if small else f"defs are looked for in files up to {OUTLINED_MOST_BYTES // 1_000_000} MB"
-                owner(self).tell(UsageError(f"line {self.code.line_number:,} is in no def or class", why))
-                return
-            self.code.focus_symbol(symbol)
-        self.name_it()
 
-    def action_diff_head(self) -> None:
-        """Show the working tree against HEAD."""
-
-        async def diff() -> None:
-            from console.operations import source
-
-            text = await source.diff_head(owner(self).need_desk())
-            self.query_one("#source-diff", DiffView).show(text)
-            self._turn("source-diff")
-
-        launch(owner(self), diff, group="open", exclusive=True)
-
-    def action_copy_line(self) -> None:
-        """Send the line to the terminal's clipboard."""
-        if self.views[-1] == "code" and self.code.document is not None:
-            owner(self).copy(clean(self.code.raw(self.code.line_number)))
-
-    def action_copy_place(self) -> None:
-        """Send file:line to the terminal's clipboard."""
-        if self.views[-1] == "code" and self.code.document is not None:
-            owner(self).copy(f"{self._short(self.code.document.path)}:{self.code.line_number}")
-
-    async def go_to(self, file: str, first: int | None, last: int | None) -> None:
-        """Go to a line of a file; an empty file means the open one."""
-        path = file or (self.code.document.path if self.code.document else "")
-        if not path:
-            raise UsageError("no file is open", hint="write file:line")
-        if file or self.code.document is None:
-            await self._open(path, first, last)
-        else:
-            self.code.focus_symbol(None)
-            self.code.place((first or 1) - 1)
-        if first and last:
-            self.code.focus_symbol(Symbol(f"{first}-{last}", "lines", first, min(last, self.code.count())))
-        self._turn("code")
-        self.view.focus()
+for _id, _act in _ACTS.items():
+    setattr(SourcePane, f"action_{_id}", _action(_act))

@@ -1,16 +1,20 @@
-"""Code viewer: line numbers, colours of visible lines only, search, one symbol shown whole."""
+"""Code viewer: line numbers, colours of visible lines only, search, wrap, marks, one symbol shown whole."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len
+from textual import events
+from textual.message import Message
 
 from console.domain.source import Document, Symbol
 from console.domain.text import LINE_LIMIT, clean
 from console.ui.drawing import Span
 from console.ui.highlight import Colours, Piece
+from console.ui.widgets.code_spans import inked, sliced, with_space_marks
 from console.ui.widgets.lines import Lines
 
 ROWS_AHEAD = 40
@@ -18,7 +22,15 @@ ROWS_AHEAD = 40
 
 
 class CodeView(Lines):
-    """One file of the host."""
+    """One file of the host, whole or a window of it."""
+
+    class Beyond(Message):
+        """The cursor wants to leave the window of a file that is too big to be here whole."""
+
+        def __init__(self, line: int) -> None:
+            super().__init__()
+            self.line = line
+            """Where to; negative means the last line."""
 
     def __init__(self) -> None:
         super().__init__(id="code")
@@ -27,20 +39,30 @@ class CodeView(Lines):
         """Shown whole and alone, when there is one."""
         self.marked: Mapping[int, str] = {}
         """Words at the end of lines, by line number: which patch made them."""
+        self.facts: tuple[str, ...] = ()
+        """What is not ordinary about the file, in words."""
         self.pattern: re.Pattern[bytes] | None = None
+        self.wrap = False
+        self.spaces = False
+        """Whether blanks, tabs and line ends are drawn."""
+        self.picking: int | None = None
+        """Line number where a range begins, while one is picked."""
         self._colours: Colours | None = None
         self._coloured: dict[int, list[Piece]] = {}
         self._widest = 0
+        self._starts: list[int] = []
+        """First row of every line, and the number of rows, when lines are wrapped."""
 
     def show(self, document: Document, line: int | None = None) -> None:
         """Show a document, plain at first, with the cursor on a line."""
         again = self.document is not None and self.document.path == document.path
-        self.document, self.symbol = document, None
+        self.document, self.symbol, self.picking = document, None, None
         self._colours, self._coloured = None, {}
         self._widest = min(LINE_LIMIT, max(map(len, document.lines), default=0))
+        self._lay_out()
         self.changed(keep=again)
         if line is not None:
-            self.call_after_refresh(self.place, line - self._first)
+            self.call_after_refresh(self.place_line, line)
 
     def colour(self, document: Document, colours: Colours | None) -> None:
         """Take the colours of the document that they were made for."""
@@ -52,8 +74,48 @@ class CodeView(Lines):
         """Show one symbol alone, or the whole file again, the cursor on the same line."""
         line = self.line_number
         self.symbol = symbol
+        self._lay_out()
         self.changed()
-        self.place(line - self._first, at=0.5)
+        self.place_line(line, at=0.5)
+
+    def toggle_wrap(self) -> None:
+        """Break long lines, or let them run out of the window."""
+        line = self.line_number
+        self.wrap = not self.wrap
+        self._lay_out()
+        self.changed()
+        self.scroll_to(x=0, animate=False, immediate=True)
+        self.place_line(line, at=0.5)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Wrap for the new width."""
+        if self.wrap:
+            line = self.line_number
+            self._lay_out()
+            self.changed()
+            self.place_line(line, at=0.5)
+
+    def _lay_out(self) -> None:
+        self._starts = []
+        if not self.wrap or self.document is None:
+            return
+        width = self._text_width
+        total = 0
+        for number in range(self._first, self._first + self._lines):
+            self._starts.append(total)
+            raw = self.raw(number)
+            plain = len(raw) <= width and raw.isascii() and b"\t" not in raw
+            total += 1 if plain else max(1, -(-len(clean(raw)) // width))
+        self._starts.append(total)
+
+    @property
+    def _text_width(self) -> int:
+        width = self.scrollable_content_region.width or 80
+        return max(10, width - self._digits - 4)
+
+    @property
+    def _digits(self) -> int:
+        return max(4, len(str(self._first + self._lines)))
 
     @property
     def _first(self) -> int:
@@ -62,9 +124,60 @@ class CodeView(Lines):
         return self.document.first_line if self.document else 1
 
     @property
+    def _lines(self) -> int:
+        if self.document is None:
+            return 0
+        if self.symbol is not None:
+            return self.symbol.last_line - self.symbol.first_line + 1
+        return len(self.document.lines)
+
+    @property
     def line_number(self) -> int:
         """1-based number of the line under the cursor."""
-        return self._first + self.cursor
+        return self._first + self._spot(self.cursor)[0]
+
+    @property
+    def picked(self) -> tuple[int, int]:
+        """First and last line of the range that is picked; the cursor's line when none is."""
+        here = self.line_number
+        other = here if self.picking is None else self.picking
+        return min(here, other), max(here, other)
+
+    def _spot(self, row: int) -> tuple[int, int]:
+        """Return which line a row shows, from 0, and which part of it."""
+        if not self._starts:
+            return row, 0
+        line = max(0, bisect_right(self._starts, row, 0, len(self._starts) - 1) - 1)
+        return line, row - self._starts[line]
+
+    def place_line(self, number: int, at: float = 0.33) -> None:
+        """Put the cursor on a line by its number."""
+        index = max(0, min(self._lines - 1, number - self._first))
+        self.place(self._starts[index] if self._starts else index, at=at)
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor, out of the window where the file goes on."""
+        target = self.cursor + by
+        if self._goes_on and not 0 <= target < self.count():
+            self.post_message(self.Beyond(max(1, self.line_number + by)))
+        else:
+            super().action_move(by)
+
+    def action_move_to(self, index: int) -> None:
+        """Move to the first or last line of the file."""
+        if self._goes_on:
+            self.post_message(self.Beyond(1 if index == 0 else -1))
+        else:
+            super().action_move_to(index)
+
+    @property
+    def _goes_on(self) -> bool:
+        document = self.document
+        return document is not None and not document.complete and not document.binary and self.symbol is None
+
+    def holds(self, number: int) -> bool:
+        """Return whether a line is here."""
+        return self.document is not None and 0 <= number - self.document.first_line < len(self.document.lines)
 
     def raw(self, number: int) -> bytes:
         """Return one line by number, as its bytes."""
@@ -72,34 +185,53 @@ class CodeView(Lines):
         return self.document.lines[number - self.document.first_line]
 
     def count(self) -> int:
-        """Return how many lines are shown."""
-        if self.document is None:
-            return 0
-        if self.symbol is not None:
-            return self.symbol.last_line - self.symbol.first_line + 1
-        return len(self.document.lines)
+        """Return how many rows are shown."""
+        return self._starts[-1] if self._starts else self._lines
 
     def widest(self) -> int:
         """Return the width of the longest line."""
-        return self._widest + 1
+        return 0 if self.wrap else self._widest + 1
+
+    def under(self, index: int) -> str:
+        """Return the inks under a row: the cursor's and those of a picked range."""
+        base = super().under(index)
+        if self.picking is None:
+            return base
+        first, last = self.picked
+        return f"{base} cursor".strip() if first <= self._first + self._spot(index)[0] <= last else base
 
     def lead(self, index: int) -> Sequence[Span]:
         """Return cursor mark and line number."""
-        number = self._first + index
-        digits = len(str(self._first + self.count()))
-        return [("▌" if index == self.cursor else " ", "accent"), (f"{number:>{max(4, digits)}} ", "number"), (" ", "")]
+        line, part = self._spot(index)
+        number = f"{self._first + line:>{self._digits}} " if not part else " " * self._digits + "↪"
+        return [("▌" if index == self.cursor else " ", "accent"), (number, "number"), (" ", "")]
 
     def line(self, index: int, width: int) -> Sequence[Span]:
-        """Return one line with colours, matches and the word of the patch that made it."""
-        number = self._first + index
+        """Return one row with colours, matches and the word of the patch that made it."""
+        line, part = self._spot(index)
+        number = self._first + line
         raw = self.raw(number)
         text = clean(raw)
         spans = self._with_matches(raw, self._spans(raw, text, number))
+        if self.spaces:
+            spans = with_space_marks(raw, spans)
+        spans += self._end_of(number, raw)
+        if self._starts:
+            return sliced(spans, part * self._text_width, self._text_width)
         word = self.marked.get(number)
         if word:
             room = width + self.scroll_offset.x - cell_len(text) - cell_len(word) - 1
             spans += [(" " * max(2, room), ""), (word, "mark")]
         return spans
+
+    def _end_of(self, number: int, raw: bytes) -> list[Span]:
+        """Return what is to be said of a line's end: a lone carriage return, the missing last newline."""
+        assert self.document is not None
+        if raw.endswith(b"\r") or (self.spaces and self.document.crlf):
+            return [("␍", "dim")]
+        if number == self.document.total_lines and not self.document.final_newline and not self.document.binary:
+            return [("  ∅ no newline at the end", "dim")]
+        return [("¶", "dim")] if self.spaces else []
 
     def _spans(self, raw: bytes, text: str, number: int) -> list[Span]:
         pieces = self._pieces(number)
@@ -112,7 +244,7 @@ class CodeView(Lines):
             right = min(last, len(text)) if plain else len(clean(raw[: min(last, LINE_LIMIT)]))
             for place in range(left, min(right, len(inks))):
                 inks[place] = "" if ink == "plain" else ink
-        return _joined(text, inks)
+        return inked(text, inks)
 
     def _with_matches(self, raw: bytes, spans: list[Span]) -> list[Span]:
         if self.pattern is None or self.pattern.search(raw) is None:
@@ -122,7 +254,7 @@ class CodeView(Lines):
         for match in self.pattern.finditer(raw[:LINE_LIMIT]):
             for place in range(len(clean(raw[: match.start()])), min(len(text), len(clean(raw[: match.end()])))):
                 inks[place] = "match"
-        return _joined(text, inks)
+        return inked(text, inks)
 
     def _pieces(self, number: int) -> list[Piece]:
         if self._colours is None or self.document is None:
@@ -144,23 +276,14 @@ class CodeView(Lines):
 
     def step(self, way: int, *, here: bool = False) -> bool:
         """Go to the next or previous match, around the end; return whether there is one."""
-        total = self.count()
+        total = self._lines
         if self.pattern is None or not total:
             return False
-        start = self.cursor if here else self.cursor + way
+        at = self.line_number - self._first
+        start = at if here else at + way
         for offset in range(total):
             index = (start + offset * way) % total
             if self.pattern.search(self.raw(self._first + index)):
-                self.place(index)
+                self.place_line(self._first + index)
                 return True
         return False
-
-
-def _joined(text: str, inks: Sequence[str]) -> list[Span]:
-    spans: list[Span] = []
-    start = 0
-    for place in range(1, len(text) + 1):
-        if place == len(text) or inks[place] != inks[start]:
-            spans.append((text[start:place], inks[start]))
-            start = place
-    return spans

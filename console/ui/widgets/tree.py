@@ -1,16 +1,20 @@
-"""Tree of the engine package: folders are read when they are opened."""
+"""Tree of a folder: folders are read when they are opened, huge ones page by page; filtered as you type."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from textual import events
 from textual.message import Message
 
 from console.domain.source import TreeEntry
 from console.domain.text import clean
 from console.ui.drawing import Span, wrapped
 from console.ui.widgets.lines import Lines
+
+HIDDEN = ("__pycache__", ".tokwatt", ".git")
+_LETTERS = {"M": "modified", "?": "untracked", "A": "added", "D": "deleted", "U": "conflict"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,49 +23,76 @@ class Node:
 
     entry: TreeEntry
     depth: int
+    more: int = 0
+    """Of a folder that was not read to its end: how many names are left; the entry is the folder then."""
+    read: int = 0
+    """How many of its names were read."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it can be opened as a folder; a link to one can."""
+        return not self.more and "dir" in (self.entry.kind, self.entry.target_kind)
 
 
 class TreeView(Lines):
     """Files and folders."""
 
     class Wanted(Message):
-        """A folder was opened that has not been read yet."""
+        """A folder was opened, or read on, whose names are not here yet."""
 
-        def __init__(self, path: str) -> None:
+        def __init__(self, path: str, offset: int = 0) -> None:
             super().__init__()
             self.path = path
+            self.offset = offset
+
+    class Filtered(Message):
+        """Other names are shown."""
 
     def __init__(self) -> None:
         super().__init__(id="tree")
         self.nodes: list[Node] = []
-        self._open: set[str] = set()
+        """Rows that are shown: all of them, or those that match the filter with the folders above."""
+        self.filter = ""
+        self.filtering = False
+        """Whether keys are letters of the filter."""
         self.reason = ""
         """Why there is nothing to see."""
+        self._all: list[Node] = []
+        self._open: set[str] = set()
 
-    def root(self, entries: Sequence[TreeEntry]) -> None:
+    def root(self, entries: Sequence[TreeEntry], total: int = 0, path: str = "") -> None:
         """Show the entries of the top folder."""
-        self.nodes = [Node(entry, 0) for entry in _sorted(entries)]
+        self._all = _nodes(path, entries, 0, 0, total)
         self._open = set()
-        self.changed(keep=False)
+        self.filter, self.filtering = "", False
+        self._show(keep=False)
 
-    def fill(self, path: str, entries: Sequence[TreeEntry]) -> None:
-        """Show the entries of a folder below it."""
-        for place, node in enumerate(self.nodes):
-            if node.entry.path == path and path in self._open:
-                below = [Node(entry, node.depth + 1) for entry in _sorted(entries)]
-                self.nodes[place + 1 : place + 1] = below
-                break
-        self.changed()
+    def fill(self, path: str, entries: Sequence[TreeEntry], total: int = 0, offset: int = 0) -> None:
+        """Show the entries of a folder below it, or go on where its names were not all read."""
+        for place, node in enumerate(self._all):
+            if node.entry.path != path or bool(node.more) != bool(offset):
+                continue
+            if offset:
+                self._all[place : place + 1] = _nodes(path, entries, node.depth, offset, total)
+            elif path in self._open:
+                self._all[place + 1 : place + 1] = _nodes(path, entries, node.depth + 1, 0, total)
+            break
+        self._show()
 
     def action_choose(self) -> None:
-        """Open or close a folder, or open a file."""
+        """Open or close a folder, read on in a huge one, or open a file."""
         if not self.nodes:
             return
         node = self.nodes[self.cursor]
-        if node.entry.kind != "dir":
+        if node.is_folder or node.more:
+            self.end_filter()
+        self.filtering = False
+        if node.more:
+            self.post_message(self.Wanted(node.entry.path, node.read))
+        elif not node.is_folder:
             super().action_choose()
         elif node.entry.path in self._open:
-            self._close(self.cursor)
+            self._close(node)
         else:
             self._open.add(node.entry.path)
             self.post_message(self.Wanted(node.entry.path))
@@ -72,54 +103,121 @@ class TreeView(Lines):
             return
         node = self.nodes[self.cursor]
         if by > 0:
-            if node.entry.kind == "dir" and node.entry.path not in self._open:
+            if node.is_folder and node.entry.path not in self._open:
                 self.action_choose()
-        elif node.entry.path in self._open:
-            self._close(self.cursor)
+        elif node.is_folder and node.entry.path in self._open:
+            self._close(node)
         else:
             above = [i for i in range(self.cursor) if self.nodes[i].depth < node.depth]
             if above:
                 self.cursor = above[-1]
 
-    def _close(self, place: int) -> None:
-        node = self.nodes[place]
+    def _close(self, node: Node) -> None:
+        place = self._all.index(node)
         end = place + 1
-        while end < len(self.nodes) and self.nodes[end].depth > node.depth:
-            self._open.discard(self.nodes[end].entry.path)
+        while end < len(self._all) and self._all[end].depth > node.depth:
+            self._open.discard(self._all[end].entry.path)
             end += 1
-        del self.nodes[place + 1 : end]
+        del self._all[place + 1 : end]
         self._open.discard(node.entry.path)
-        self.changed()
+        self._show()
+
+    # filter
+
+    def begin_filter(self) -> None:
+        """Take the next keys as letters of the filter."""
+        self.filtering = True
+        self._show()
+
+    def end_filter(self) -> bool:
+        """Show everything again; false when nothing was filtered."""
+        had = self.filtering or bool(self.filter)
+        here = self.nodes[self.cursor] if self.nodes else None
+        self.filter, self.filtering = "", False
+        self._show()
+        if had and here in self._all:
+            self.place(self._all.index(here))
+        self.post_message(self.Filtered())
+        return had
+
+    def on_key(self, event: events.Key) -> None:
+        """Take letters while filtering; other keys keep their meaning."""
+        if not self.filtering:
+            return
+        if event.key == "backspace":
+            self.filter = self.filter[:-1]
+        elif event.character is not None and event.is_printable:
+            self.filter += event.character
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+        self._show(keep=False)
+        self.post_message(self.Filtered())
+        hits = [at for at, node in enumerate(self.nodes) if self._matches(node)]
+        if hits:
+            self.cursor = hits[0]
+
+    def _matches(self, node: Node) -> bool:
+        return not node.more and self.filter.lower() in node.entry.name.lower()
+
+    def _show(self, *, keep: bool = True) -> None:
+        self.nodes = self._all
+        if self.filter:
+            kept: list[Node] = []
+            above: list[Node] = []
+            for node in self._all:
+                del above[node.depth :]
+                if self._matches(node):
+                    kept += [*(one for one in above if one not in kept), node]
+                above.append(node)
+            self.nodes = kept
+        self.changed(keep=keep)
 
     def count(self) -> int:
         """Return how many rows there are."""
         return len(self.nodes)
 
     def line(self, index: int, width: int) -> Sequence[Span]:
-        """Return one row: indent, sign, name, git letter."""
+        """Return one row: indent, sign, name, where a link leads, git letter."""
         node = self.nodes[index]
         entry = node.entry
-        sign = ("▾ " if entry.path in self._open else "▸ ") if entry.kind == "dir" else "  "
-        spans: list[Span] = [("▌" if index == self.cursor else " ", "accent"), ("  " * node.depth, ""), (sign, "dim")]
-        spans.append(
-            (clean(entry.name) + ("/" if entry.kind == "dir" else ""), "function" if entry.kind == "dir" else "")
-        )
-        if entry.target:
-            spans.append((f" → {clean(entry.target)}", "dim"))
+        lead: list[Span] = [("▌" if index == self.cursor else " ", "accent"), ("  " * node.depth, "")]
+        if node.more:
+            return [*lead, (f"  … {node.more:,} more: enter reads on", "info")]
+        sign = ("▾ " if entry.path in self._open else "▸ ") if node.is_folder else "  "
+        spans: list[Span] = [*lead, (sign, "dim")]
+        spans += self._named(clean(entry.name) + ("/" if node.is_folder else ""), "function" if node.is_folder else "")
+        if entry.kind == "link":
+            broken = "" if entry.target_kind else "  leads nowhere"
+            spans += [(f" → {clean(entry.target)}", "dim"), (broken, "bad")]
+        elif entry.kind == "other":
+            spans.append(("  no regular file", "dim"))
         if entry.git.strip():
-            word = {"M": "modified", "?": "untracked", "A": "added", "D": "deleted"}.get(
-                entry.git.strip()[:1], "changed"
-            )
-            spans.append((f"  ◆ {word}", "mark"))
+            spans.append((f"  ◆ {_LETTERS.get(entry.git.strip()[:1], 'changed')}", "mark"))
         return spans
+
+    def _named(self, name: str, ink: str) -> list[Span]:
+        at = name.lower().find(self.filter.lower()) if self.filter else -1
+        if at < 0:
+            return [(name, ink)]
+        end = at + len(self.filter)
+        return [(name[:at], ink), (name[at:end], f"{ink} match".strip()), (name[end:], ink)]
 
     def empty(self) -> Sequence[Sequence[Span]]:
         """Say why there is no tree."""
+        if self.filter:
+            return [[], [(f"  no name that is shown holds {clean(self.filter)}; esc shows all", "dim")]]
         if self.reason:
             return [[], *wrapped(clean(self.reason), self.size.width, "warn")]
         return [[], [("  the engine's code on the host", "dim")], [("  reading…", "dim")]]
 
 
-def _sorted(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
-    seen = [entry for entry in entries if entry.name not in ("__pycache__", ".tokwatt")]
-    return sorted(seen, key=lambda entry: (entry.kind != "dir", entry.name.lower()))
+def _nodes(path: str, entries: Sequence[TreeEntry], depth: int, offset: int, total: int) -> list[Node]:
+    seen = [entry for entry in entries if entry.name not in HIDDEN]
+    seen.sort(key=lambda entry: ("dir" not in (entry.kind, entry.target_kind), entry.name.lower()))
+    nodes = [Node(entry, depth) for entry in seen]
+    read = offset + len(entries)
+    if total > read:
+        nodes.append(Node(TreeEntry("", path, "dir"), depth, total - read, read))
+    return nodes
