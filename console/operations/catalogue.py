@@ -29,11 +29,36 @@ class Verb:
     group: str = ""
     """Heading in the help."""
 
+    @property
+    def on_host(self) -> bool:
+        """Whether it can do nothing without the host."""
+        return self.id in ON_HOST
+
 
 def _source(id: str, title: str, help: str, key: str, cli: str = "", *keys: str, footer: str = "") -> Verb:
     """Return a verb of the source pane."""
     return Verb(id, title, help, (key, *keys), (cli,) if cli else (), "source", footer, "Source")
 
+
+ON_HOST = frozenset(
+    [
+        "open_server_menu",
+        "start_server",
+        "stop_server",
+        "restart_server",
+        "attach_server",
+        "measure",
+        "save_winner",
+        "grep_tree",
+        "diff_head",
+        "toggle_patch",
+        "check_patches",
+        "capture_patch",
+        "show_patch_file",
+        "undo_change",
+    ]
+)
+"""Verbs that say at once that the link is down."""
 
 VERBS: tuple[Verb, ...] = (
     # panes
@@ -70,6 +95,15 @@ VERBS: tuple[Verb, ...] = (
     Verb("restart_server", "Restart server", "Stop and launch again.", (), ("serve restart",), group="Server"),
     Verb(
         "attach_server", "Attach to server", "Look for a running server again.", (), ("serve attach",), group="Server"
+    ),
+    Verb(
+        "show_profiles",
+        "Profiles",
+        "Asked for and in force, side by side; choose another profile.",
+        ("p",),
+        ("profile list", "profile show"),
+        footer="profiles",
+        group="Server",
     ),
     # measuring
     Verb(
@@ -154,10 +188,20 @@ VERBS: tuple[Verb, ...] = (
         "pause_log",
         "Pause or follow",
         "Stop following the log's end, or follow it again.",
-        ("p", "space"),
+        ("space",),
         (),
         "log",
         "pause",
+        "Log",
+    ),
+    Verb(
+        "toggle_polls",
+        "Hide or show polls",
+        "Access lines of polls, ours and others', are hidden until asked for; a filter finds them.",
+        ("o",),
+        (),
+        "log",
+        "polls",
         "Log",
     ),
     Verb("next_error", "Next error", "Go to the next failure or warning.", ("n",), (), "log", "next error", "Log"),
