@@ -144,6 +144,15 @@ def test_arguments_in_force_from_the_log_are_those_of_the_server() -> None:
     assert (difference.name, difference.requested, difference.resolved) == ("mem-fraction-static", 0.8, 0.903)
 
 
+def test_nothing_but_arguments_is_taken_from_a_reply_of_another_version() -> None:
+    adapter = engine("sglang")
+    line = next(record.raw for record in read(content("cpu-drained.log")) if "server_args=" in record.raw)
+    from_server = adapter.resolved(json.loads(content("cpu-server_info.json")))
+    assert len(from_server) > 500 and from_server.keys() == adapter.resolved_from_log(line).keys()
+    assert from_server["max_total_tokens"] == 32768
+    assert adapter.in_flight(json.loads(content("cpu-loads.json"))) == 0
+
+
 def test_fewer_tokens_than_asked_for_are_a_difference() -> None:
     adapter = engine("sglang")
     told = {
