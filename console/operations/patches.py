@@ -186,7 +186,7 @@ async def apply_set(
         if not found.changes or found.after is None:
             raise AlreadySoError(f"the patches of {profile.name} are {'off' if off else 'on'}")
         notes = [*found.told, *running(desk)]
-        name = f"set of {profile.name}"
+        name = f"patches of {profile.name}"
         receipt = await write(
             desk, scene, name, "set", found.changes, began, trips, notes=notes, steps=found.steps, take_over=take_over
         )

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,10 @@ NEW: dict[str, bytes | None] = {
 }
 
 
+MIDDLE: dict[str, bytes] = {}
+"""Contents between two patches of a set, by file: the transaction is a set of two then."""
+
+
 def build(base: Path) -> None:
     """Make the tree as it is before."""
     shutil.rmtree(base, ignore_errors=True)
@@ -57,9 +61,34 @@ def switch(base: Path, old: dict[str, bytes | None], new: dict[str, bytes | None
         }
         for name in old
     ]
-    args = {"root": str(base / "pkg"), "name": "p", "verb": verb, "operator": "ada", "python": "", "files": files}
+    args: dict[str, Any] = {
+        "root": str(base / "pkg"),
+        "name": "p",
+        "verb": verb,
+        "operator": "ada",
+        "python": "",
+        "files": files,
+    }
     body = b"".join(data for data in new.values() if data is not None)
+    if MIDDLE:
+        middle = {**new, **MIDDLE}
+        args["parts"] = [_part("p", verb, old, middle), _part("q", verb, middle, new)]
+        args["extra"] = [len(data) for data in MIDDLE.values()]
+        body += b"".join(MIDDLE.values())
     return transaction.transaction(Call(args, body, lambda result, body: None))[0]
+
+
+def _part(name: str, verb: str, old: Mapping[str, bytes | None], new: Mapping[str, bytes | None]) -> dict[str, Any]:
+    files = [
+        {
+            "path": path.removeprefix("pkg/"),
+            "before": None if old[path] is None else _sha(old[path]),
+            "after": None if new[path] is None else _sha(new[path]),
+        }
+        for path in old
+        if old[path] != new[path]
+    ]
+    return {"name": name, "verb": verb, "files": files}
 
 
 def look(base: Path) -> dict[str, str]:
@@ -126,11 +155,8 @@ def cut(act: Callable[[], Any], at: int, mode: str) -> int:
     os._exit(code if seen >= at else 77)
 
 
-def main() -> None:
-    """Cut an apply, then a revert, everywhere."""
-    base, mode = Path(sys.argv[1]) / "base", sys.argv[2]
-    compiling.faults = lambda *_: {"by": "", "why": "", "errors": []}  # no step of the disk, and slow
-    total = 0
+def rows(base: Path, mode: str) -> Iterator[dict[str, Any]]:
+    """Cut an apply, then a revert, everywhere; return what each cut left, and what the next start made of it."""
     for verb, old, new in (("apply", OLD, NEW), ("revert", NEW, OLD)):
         at = 0
         while True:
@@ -150,8 +176,17 @@ def main() -> None:
             if not done:
                 switch(base, old, new, verb)
             row = {"verb": verb, "at": at, "code": code, "first": first, "after": after, "said": said}
-            print(json.dumps({**row, "left": left, "done": done, "final": look(base)}))
-            total += 1
+            yield {**row, "left": left, "done": done, "final": look(base)}
+
+
+def main() -> None:
+    """Print a row a cut, and their number."""
+    base, mode = Path(sys.argv[1]) / "base", sys.argv[2]
+    compiling.faults = lambda *_: {"by": "", "why": "", "errors": []}  # no step of the disk, and slow
+    total = 0
+    for row in rows(base, mode):
+        print(json.dumps(row))
+        total += 1
     print(json.dumps({"total": total}))
 
 

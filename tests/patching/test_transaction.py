@@ -21,6 +21,7 @@ from console.remote.outpost import recovery, snapshot, transaction
 from console.remote.outpost.calls import Call, Fault
 from console.remote.outpost.keep import Keep
 from tests import needs
+from tests.patching.many_cuts import must_hold
 from tests.wheels import commit_all, git
 
 AS_NOBODY = """
@@ -90,17 +91,7 @@ def test_cut_at_every_step_no_file_is_torn_and_the_next_start_knows(tmp_path: Pa
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows.pop()["total"] == len(rows) > 80
     for row in rows:
-        assert "torn" not in row["first"].values(), row
-        assert len(set(row["after"].values())) == 1, row
-        assert row["left"] == [], row
-        wanted = "new" if row["verb"] == "apply" else "old"
-        assert set(row["final"].values()) == {wanted}, row
-        outcomes = {said["outcome"] for said in row["said"]}
-        assert outcomes <= ({"finished"} if row["done"] else {"undone"}), row
-        if len(set(row["first"].values())) > 1:
-            assert outcomes == {"finished"}, row
-        if mode != "kill":  # what the operator was told is what is on disk
-            assert row["code"] == (0 if row["done"] else 3), row
+        must_hold(row, mode)
 
 
 def test_owner_mode_and_other_names_stay(package: Path) -> None:
