@@ -154,7 +154,7 @@ async def _loaded(desk: Desk, name: str) -> tuple[dict[str, str], str]:
         hashes = [FileHash(str(path), str(sha)) for path, sha in told.items()] if isinstance(told, Mapping) else []
     table = {one.path: one.sha256 for one in hashes}
     root = desk.package.folder if desk.package is not None else ""
-    if table and not all(path.startswith(f"{root}/") for path in table):
+    if table and not (root and all(path.startswith(f"{root}/") for path in table)):
         root = posixpath.commonpath([posixpath.dirname(path) for path in table])
     return table, root
 

@@ -84,7 +84,7 @@ class Hostile(fakes.Operations):
         package = Package(evil("package"), evil("/root"), evil("1"), evil("origin"))
         file = ChangedFile(evil("/root/x"), evil("x"), "changed", patch=evil("patch"), reason=evil("why"))
         yield PackageCheck(package, "RECORD", 3, (file,), evil("reason"), (evil("a"), evil("b")))
-        yield PackageCheck(package, reason=f"changed-{CONTROL}")
+        yield PackageCheck(Package("p", "/p", "1"), reason=f"changed-{CONTROL}")
 
     async def installed_shadowed(self, desk: Any, path: str) -> str:
         return evil("another copy")

@@ -1,0 +1,73 @@
+"""Definitions and uses by name: what stands in a line, strings and comments apart, newer Python as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from console.errors import UsageError
+from console.operations import source
+from console.operations.desk import Desk
+
+CODE = '''\
+from other import Runner as Base
+
+
+class Runner(Base):
+    """A Runner of models."""
+
+    def __init__(self, Runner=None):
+        self.Runner = Runner  # Runner
+
+
+def make():
+    return Runner(Runner=1), "Runner"
+'''
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    (folder / "a.py").write_text(CODE)
+    (folder / "bad.py").write_text("def Runner(:\n")
+    (folder / "notes.md").write_text("The Runner runs; Runners do not count.\n")
+    (folder / "utf8.py").write_text("é = 'é'; Runner = é\n")
+    return folder
+
+
+async def test_kinds_scopes_and_order(tree: Path, ssh_desk: Desk) -> None:
+    trips = ssh_desk.link.round_trips
+    found = await source.references(ssh_desk, "Runner", str(tree))
+    assert ssh_desk.link.round_trips - trips == 1
+    told = [(Path(one.file).name, one.line, one.kind, one.scope) for one in found.found]
+    assert told == [
+        ("a.py", 4, "class", ""),
+        ("utf8.py", 1, "assign", ""),
+        ("a.py", 1, "import", ""),
+        ("a.py", 5, "text", ""),
+        ("a.py", 7, "parameter", "Runner.__init__"),
+        ("a.py", 8, "assign", "Runner.__init__"),
+        ("a.py", 12, "call", "make"),
+        ("bad.py", 1, "text", ""),
+        ("notes.md", 1, "text", ""),
+    ]
+    assert [one.column for one in found.found][:2] == [6, 9]
+    assert found.unparsed == (str(tree / "bad.py"),)
+    again = await source.references(ssh_desk, "Runner", str(tree))
+    assert again == found
+
+
+async def test_a_changed_file_is_read_again(tree: Path, desk: Desk) -> None:
+    await source.references(desk, "Runner", str(tree))
+    (tree / "a.py").write_text("def Runner(): ...\n")
+    found = await source.references(desk, "Runner", str(tree))
+    assert [(one.kind, one.line) for one in found.found if one.file.endswith("a.py")] == [("def", 1)]
+    assert source.definitions(found, str(tree / "utf8.py"))[0].file.endswith("utf8.py")
+
+
+async def test_no_name_is_refused(desk: Desk) -> None:
+    with pytest.raises(UsageError, match="is not a name"):
+        await source.references(desk, "a-b", "/")
