@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from console.domain.diff import counts
 from console.domain.patch import FileChange, WriteReceipt
@@ -66,17 +67,6 @@ async def write(
     """
     if not changes:
         raise AlreadySoError(f"{verb} {name}: nothing to change")
-    files = [
-        {
-            "path": change.path,
-            "before": change.before_sha256 or None,
-            "after": change.after_sha256 or None,
-            "size": len(change.after or b""),
-            **({"mode": change.mode} if change.mode is not None else {}),
-            **({"like": change.like} if change.like else {}),
-        }
-        for change in changes
-    ]
     args: dict[str, object] = {
         "root": scene.package.folder,
         "name": name,
@@ -84,7 +74,7 @@ async def write(
         "operator": desk.operator,
         "python": scene.package.interpreter or (desk.profile.engine.python if desk.profile else ""),
         "about": {"package": scene.package.name, "version": scene.package.version, "undoes": undoes},
-        "files": files,
+        "files": [_spec(change) for change in changes],
     }
     body = b"".join(change.after for change in changes if change.after is not None)
     if take_over:
@@ -94,17 +84,7 @@ async def write(
         args["parts"] = [_part(step) for step in steps]
         args["extra"] = [len(data) for data in between]
         body += b"".join(between)
-    try:
-        reply = await desk.link.call("transaction", args, body, deadline_s=180)
-    except LinkLostError as error:
-        hint = "the host writes all files or none; look at the patch's state once the link is back"
-        raise LinkLostError(f"{verb} {name}: {error.title}", _OPEN, hint) from error
-    except DeadlineError as error:
-        hint = "look at the patch's state before anything else"
-        raise DeadlineError(f"{verb} {name}: {error.title}", _OPEN, hint, kind=error.kind) from error
-    except RemoteError as error:
-        raise _worded(error, name, verb) from error
-    said = reply.result
+    said = await _written(desk, args, body, name, verb)
     told = [*notes, *said["notes"]]
     if said["compile_note"]:
         told.append(f"not compiled: {said['compile_note']}")
@@ -123,6 +103,31 @@ async def write(
     if not steps:
         await keep_write(desk, receipt)
     return receipt
+
+
+async def _written(desk: Desk, args: Mapping[str, object], body: bytes, name: str, verb: str) -> Mapping[str, Any]:
+    """Return what the host says of the write; its faults in the operator's words."""
+    try:
+        return (await desk.link.call("transaction", args, body, deadline_s=180)).result
+    except LinkLostError as error:
+        hint = "the host writes all files or none; look at the patch's state once the link is back"
+        raise LinkLostError(f"{verb} {name}: {error.title}", _OPEN, hint) from error
+    except DeadlineError as error:
+        hint = "look at the patch's state before anything else"
+        raise DeadlineError(f"{verb} {name}: {error.title}", _OPEN, hint, kind=error.kind) from error
+    except RemoteError as error:
+        raise _worded(error, name, verb) from error
+
+
+def _spec(change: FileChange) -> dict[str, object]:
+    return {
+        "path": change.path,
+        "before": change.before_sha256 or None,
+        "after": change.after_sha256 or None,
+        "size": len(change.after or b""),
+        **({"mode": change.mode} if change.mode is not None else {}),
+        **({"like": change.like} if change.like else {}),
+    }
 
 
 def _rows(changes: Sequence[FileChange]) -> tuple[tuple[str, str, str, int, int], ...]:

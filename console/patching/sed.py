@@ -74,6 +74,11 @@ class Substitution:
         """Return a text with the command done on it, as one piece."""
         out, at, seen, behind = [], 0, 0, -1
         for match in self.pattern.finditer(text):
+            if match.start() == match.end() and (self.every or self.nth > 1) and not text.isascii():
+                raise UsageError(
+                    f"{self.told}: matches nothing between letters that are not ASCII: cannot be followed",
+                    "GNU sed splits such letters",
+                )
             if match.start() == match.end() == behind:
                 continue  # sed takes no empty match right behind another
             behind = match.end()
@@ -232,7 +237,7 @@ class _Script:
             every="g" in flags,
             nth=int(number or 1),
             address=address,
-            crosses=r"\n" in source,
+            crosses=r"\n" in re.sub(r"\[(?:\\.|[^\]\\])*\]", "", source),
         )
 
     def _flags(self) -> str:

@@ -42,17 +42,8 @@ def regex(pattern: str, extended: bool, told: str) -> tuple[str, int]:
                 continue
             if closed_group:
                 raise UsageError("a repeated group: sed's longest match cannot be followed exactly", told)
-            if special == "{":
-                end = pattern.find("}" if extended else r"\}", at)
-                bound = pattern[at:end] if end >= 0 else ""
-                if not re.fullmatch(r"\d+(,\d*)?", bound):
-                    raise UsageError("a repetition that cannot be read", told)
-                at = end + (1 if extended else 2)
-                out.append("{" + bound + "}")
-            else:
-                out.append(special)
-            if pattern[at : at + 1] in ("*", "+", "?") and (extended or pattern[at] == "*"):
-                raise UsageError("a repetition of a repetition", told)
+            text, at = _times(pattern, at, special, extended, told)
+            out.append(text)
             atom = False
             continue
         if special == "|":
@@ -90,6 +81,26 @@ def regex(pattern: str, extended: bool, told: str) -> tuple[str, int]:
     except re.error as error:
         raise UsageError(f"a pattern that cannot be read: {error}", told) from None
     return source, groups
+
+
+def _times(pattern: str, at: int, special: str, extended: bool, told: str) -> tuple[str, int]:
+    """Return a repetition in Python's words; `at` is behind its operator, or behind its opening brace."""
+    text = special
+    if special == "{":
+        end = pattern.find("}" if extended else r"\}", at)
+        bound = pattern[at:end] if end >= 0 else ""
+        if not re.fullmatch(r"\d+(,\d*)?", bound):
+            raise UsageError("a repetition that cannot be read", told)
+        at = end + (1 if extended else 2)
+        text = "{" + bound + "}"
+    follows = pattern[at : at + 1]
+    if (
+        follows == "*"
+        or (extended and follows in ("+", "?", "{"))
+        or (not extended and pattern[at : at + 2] in (r"\+", r"\?", r"\{"))
+    ):
+        raise UsageError("a repetition of a repetition", told)
+    return text, at
 
 
 def replacement(text: str, groups: int, told: str) -> tuple[str | int, ...]:
