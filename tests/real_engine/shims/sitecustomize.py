@@ -6,7 +6,6 @@ register fakes for do not exist; their schemas are declared right before torchvi
 
 from __future__ import annotations
 
-import importlib
 import importlib.abc
 import sys
 from types import ModuleType
@@ -22,7 +21,8 @@ class BeforeTorchvision(importlib.abc.MetaPathFinder):
         if fullname != "torchvision":
             return
         sys.meta_path.remove(self)
-        library = importlib.import_module("torch").library
+        from torch import library  # type: ignore[import-not-found]
+
         for operator in ("nms", "qnms"):
             try:
                 library.define(f"torchvision::{operator}", SCHEMA)
