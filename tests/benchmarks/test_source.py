@@ -54,8 +54,8 @@ async def test_a_python_file_of_10_mb(tmp_path: Path) -> None:
         await pane.read_file(str(tmp_path / "big.py"), lines // 2)
         await pilot.pause()
         rows["open at its middle, painted plain"] = time.perf_counter() - began
-        await until(pilot, lambda: pane.code._colours is not None, seconds=60)
-        rows["  and in colour (a thread)"] = time.perf_counter() - began
+        await until(pilot, lambda: pane.symbols_known, seconds=60)
+        rows["  and its defs known (a thread)"] = time.perf_counter() - began
         pane.code.focus()
         pages = []
         for _ in range(40):

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from console.ui.modals.grep import Asked
 
 
+COLOURED_MOST_BYTES = 2_000_000
+"""The colours' parser holds the interpreter's lock: of a bigger file it would freeze the screen for seconds."""
+
+
 class SourcePane(Vertical, Framed):
     """The engine's code on the host."""
 
@@ -233,7 +237,7 @@ class SourcePane(Vertical, Framed):
         from console.operations import installed, source
         from console.ui.highlight import parse
 
-        if not document.binary:
+        if not document.binary and sum(map(len, document.lines)) <= COLOURED_MOST_BYTES:
             self.code.colour(document, await asyncio.to_thread(parse, document.path, document.lines))
         if document.path.endswith(".py"):
             symbols = await asyncio.to_thread(source.outline, document)
