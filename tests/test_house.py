@@ -44,7 +44,9 @@ def test_sent_programs_are_old_python_and_import_nothing_of_ours(folder: str) ->
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 tops = {(node.module or "").split(".")[0]}
             else:
-                assert not (isinstance(node, ast.ImportFrom) and node.level > 1), f"{file}:{node.lineno} leaves its folder"
+                assert not (isinstance(node, ast.ImportFrom) and node.level > 1), (
+                    f"{file}:{node.lineno} leaves its folder"
+                )
                 continue
             assert tops <= allowed, f"{file}:{node.lineno} imports {tops - allowed}"
 
