@@ -30,3 +30,5 @@ class ThroughputSample:
     reason: str = ""
     received: float = 0.0
     """Console's `time.monotonic()`."""
+    output_tokens: float | None = None
+    """Output counter since the server started; `None` where the source counts none."""

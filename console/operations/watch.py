@@ -88,7 +88,8 @@ async def watch_throughput(desk: Desk) -> None:
                 if not sample.source and desk.link.state.link is not Link.UP:
                     break  # the last readings stay, with their age
                 history.append((sample.time, None if sample.stale else sample.output_tok_s))
-                mean = steady.step(sample.time, None if sample.stale else sample.output_tok_s)
+                speed = None if sample.stale else sample.output_tok_s
+                mean = steady.step(sample.time, speed, sample.output_tokens)
                 shown = replace(sample, output_tok_s=mean)
                 best = max(filter(None, (desk.store.snapshot.best_tok_s, steady.best)), default=None)
                 desk.store.update(throughput=shown, tok_s_history=tuple(history), best_tok_s=best)

@@ -169,6 +169,7 @@ class Speeds:
             time=now.time,
             source=now.source,
             output_tok_s=None if idle or stale else speed,
+            output_tokens=now.decoded,
             input_tok_s=None if idle or stale else _rate(last, now, "prefilled"),
             running=_whole(None if idle and stale else now.running),
             queued=_whole(now.queued),

@@ -20,6 +20,8 @@ def shell_argv(app: TokwattApp) -> list[str]:
         return [os.environ.get("SHELL", "/bin/sh"), "-l"]
     target = app.target
     argv = ["ssh", "-t"]
+    if not getattr(target, "read_config", True):
+        argv += ["-F", "none"]
     for key in getattr(target, "key_files", ()):
         argv += ["-i", key, "-o", "IdentitiesOnly=yes"]
     if known := getattr(target, "known_hosts", ""):

@@ -8,13 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from console.domain.host import Link
+from console.domain.activity import Activity, Outcome
+from console.domain.host import Host, Link
 from console.domain.run import LogKind, LogRecord, RunPhase
+from console.domain.text import clean
 from console.errors import LinkLostError
 from console.operations.catalogue import VERBS, shown_key
+from console.remote.target import Target
 from console.telemetry.steady import Steady
+from console.ui.app import TokwattApp
 from console.ui.drawing import width_of
 from console.ui.glyphs import must_be_plain, plain
+from console.ui.options import Options
+from console.ui.shell import shell_argv
+from console.ui.widgets.activity import Receipt
 from console.ui.widgets.log import LogView
 from console.ui.widgets.status import Status
 from console.ui.words import of_run
@@ -103,6 +110,25 @@ def test_one_poll_is_no_best_and_a_burst_is_not_shown_as_speed() -> None:
     assert steady.best == best
 
 
+def test_the_best_counts_no_token_twice_when_the_counter_moves_in_bursts() -> None:
+    steady, counter = Steady(), 0.0
+    for second in range(40):
+        stands = second % 3 == 1  # and the speed of before is held, which says too much
+        counter = counter if stands else second * 3740.0
+        steady.step(float(second), 5600.0 if stands else 3740.0, counter)
+    assert steady.best == pytest.approx(3740.0)
+
+
+def test_the_shell_reads_no_configuration_where_the_console_reads_none() -> None:
+    target = Target("demo", "127.0.0.1", 2222, "op", ("/k",), "/kh", read_config=False)
+    app = TokwattApp(Options(("demo",), target=target))
+    app.snapshot = replace(app.snapshot, host=Host("demo", "127.0.0.1", 2222, "op"))
+    argv = shell_argv(app)
+    assert argv[argv.index("-F") + 1] == "none"
+    assert argv[-4:] == ["-p", "2222", "--", "op@127.0.0.1"]
+    assert 'UserKnownHostsFile="/kh"' in argv and argv[argv.index("-i") + 1] == "/k"
+
+
 @pytest.mark.parametrize(
     ("env", "ascii_only"),
     [
@@ -144,3 +170,13 @@ def test_the_readme_tells_every_key_of_the_catalogue() -> None:
     told = {NAMES.get(key, key) for key in re.findall(r"`([^`]+)`", table)}
     first = {NAMES.get(shown_key(verb.keys[0]), shown_key(verb.keys[0])) for verb in VERBS if verb.keys}
     assert first - told - set("2345") == set()  # `1` … `6` stands for them
+
+
+def test_the_receipt_of_a_start_names_the_key_that_stops_it() -> None:
+    receipt = Receipt()
+    receipt.activity = Activity(
+        1, "start", clean("start p"), started_at=0.0, outcome=Outcome.DONE, ms=5.0, undo="serve stop"
+    )
+    (line,) = receipt.lines(100, 1)
+    told = "".join(text for text, _ in line)
+    assert told.endswith("x t stops it") and "serve stop" not in told

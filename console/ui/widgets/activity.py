@@ -14,6 +14,9 @@ from console.ui import clock
 from console.ui.drawing import Span, age, fit, width_of
 from console.ui.widgets.inks import Painting
 
+_UNDO_KEYS = {"serve stop": ("x t", "stops it")}
+"""What a verb of the command line is here; any other undo is a key already."""
+
 _SIGNS = {
     Outcome.RUNNING: ("◔", "info"),
     Outcome.DONE: ("✓", "good"),
@@ -69,7 +72,8 @@ class Receipt(Painting):
         elif activity.outcome is Outcome.RUNNING:
             end.append((f"  {age(clock.wall() - activity.started_at)}", "dim"))
         if activity.undo and activity.outcome is Outcome.DONE:
-            end += [("  ·  ", "dim"), (activity.undo, "accent"), (" undoes", "dim")]
+            key, does = _UNDO_KEYS.get(activity.undo, (activity.undo, "undoes"))
+            end += [("  ·  ", "dim"), (key, "accent"), (f" {does}", "dim")]
         room = width - width_of(spans) - width_of(end) - 3
         if activity.detail and room > 8:
             spans.append((f"  {fit(activity.detail, min(cell_len(activity.detail), room))}", ""))
