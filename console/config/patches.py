@@ -159,7 +159,7 @@ def _edit(index: int, part: _Edit, all_parts: tuple[_Edit, ...], file: TomlFile)
     where: KeyPath = ("edit", index)
     kind, text = _kind(part, file, where)
     find, replace = part.find.removesuffix("\n"), text.removesuffix("\n")
-    if ".." in part.file.split("/") or "\0" in part.file or not part.file.strip("/"):
+    if part.file.startswith("/") or ".." in part.file.split("/") or "\0" in part.file or not part.file.strip("/"):
         raise file.fault((*where, "file"), f"= {part.file!r}: must stay inside the engine package")
     if kind in (EditKind.CREATE, EditKind.DELETE):
         _check_whole(part, all_parts, file, where, kind)

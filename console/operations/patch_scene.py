@@ -26,6 +26,9 @@ _resolved: WeakKeyDictionary[HostLink, dict[tuple[str, str], Package | None]] = 
 _capabilities: WeakKeyDictionary[HostLink, str] = WeakKeyDictionary()
 
 
+UNREAD = "cannot be read"
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """Files, journal and facts; plans of every patch that was asked about."""
@@ -71,6 +74,16 @@ class Scene:
     def plan_of(self, name: str) -> PatchPlan:
         """Return the plan of a patch that was asked about."""
         return next(item for item in self.plans if item.patch.name == name)
+
+    def unread(self, item: PatchPlan) -> tuple[str, ...]:
+        """Return why files of a patch could not be read; nothing is known of its state then."""
+        told = (self.refusals.get(file, "") for file in item.files)
+        return tuple(reason for reason in told if UNREAD in reason)
+
+    def must_read(self, item: PatchPlan) -> None:
+        """Raise the reason when a file of a patch could not be read."""
+        for reason in self.unread(item):
+            raise ConsoleError(f"{item.patch.name}: {reason}", hint="nothing was changed")
 
     def others(self, name: str) -> tuple[PatchPlan, ...]:
         """Return the plans of all other patches."""
@@ -164,13 +177,14 @@ def status_of(desk: Desk, scene: Scene, item: PatchPlan) -> PatchStatus:
         item.patch, item.state, now, run, profile.launch.args if profile else {}, scene.workers
     )
     refusals = [scene.refusals[file] for file in item.files if scene.refusals.get(file)]
-    reason = "; ".join([item.reason, *dict.fromkeys(refusals)]).strip("; ")
+    unread = scene.unread(item)
+    reason = "; ".join(dict.fromkeys(unread or (item.reason, *refusals))).strip("; ")
     entry = scene.ours.get(item.patch.name)
     return PatchStatus(
         name=item.patch.name,
         title=item.patch.title or item.patch.name,
-        disk=item.state,
-        loaded=ProcessState.UNKNOWN if item.state is DiskState.INVALID else loaded,
+        disk=DiskState.UNKNOWN if unread else item.state,
+        loaded=ProcessState.UNKNOWN if unread or item.state is DiskState.INVALID else loaded,
         reason=reason,
         process_reason=evidence,
         files=item.files,
@@ -281,7 +295,7 @@ def _contents(
         elif "outside" in fact:
             refusals[path] = f"{path} leads outside the package, to {fact['outside']}"
         else:
-            refusals[path] = f"{path} cannot be read: {fact.get('error') or 'not a file of a sensible size'}"
+            refusals[path] = f"{path} {UNREAD}: {fact.get('error') or 'not a file of a sensible size'}"
     return files, refusals, at
 
 

@@ -142,6 +142,7 @@ def _on(scene: Scene, name: str, force: bool, accept_fuzz: bool, wanted: Collect
     item = scene.plan_of(name)
     if set(item.under) & set(wanted):
         raise AlreadySoError(f"{name} is on", f"under {' and '.join(item.under)}")
+    scene.must_read(item)
     changes = to_on(item, force, accept_fuzz)
     refused = [scene.refusals[file] for file in item.files if scene.refusals.get(file)]
     if refused:
@@ -150,6 +151,7 @@ def _on(scene: Scene, name: str, force: bool, accept_fuzz: bool, wanted: Collect
 
 
 def _off(scene: Scene, name: str, force: bool) -> tuple[FileChange, ...]:
+    scene.must_read(scene.plan_of(name))
     changes = to_off(scene, scene.plan_of(name), force)
     refuse_lower(scene, name, changes)
     return changes

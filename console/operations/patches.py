@@ -252,6 +252,7 @@ async def _switch(
             refuse_drift(scene, item, seen)
         if patch.fault and patch.name not in scene.ours:
             raise FormatError(patch.fault)
+        scene.must_read(item)
         changes = to_on(item, force, accept_fuzz) if on else to_off(scene, item, force)
         if not on:
             refuse_lower(scene, patch.name, changes)

@@ -6,7 +6,11 @@ import dataclasses
 import sys
 from pathlib import Path
 
+import pytest
+
+from console.domain.patch import DiskState
 from console.domain.profile import EngineSection, LaunchSection, Profile
+from console.errors import ConsoleError
 from console.operations import patches
 from console.operations.desk import Desk
 from tests.local import desk as desk
@@ -40,3 +44,15 @@ async def test_a_conflict_is_shown_from_three_sides(desk: Desk, own: Path, packa
     status = (await patches.statuses(desk, ["gone"]))[0]
     assert "!     if batch > 64:" in status.conflict and "+     if batch > 128:" in status.conflict
     assert (await patches.statuses(desk, ["A"]))[0].conflict == ()
+
+
+async def test_a_file_that_cannot_be_read_leaves_the_state_unknown(desk: Desk, own: Path, package: Path) -> None:
+    target = package / "v1/attention/base.py"
+    target.unlink()
+    target.mkdir()
+    status = (await patches.statuses(desk, ["A"]))[0]
+    assert status.disk is DiskState.UNKNOWN and "cannot be read" in status.reason
+    for switch in (patches.apply, patches.revert):
+        with pytest.raises(ConsoleError, match="cannot be read") as caught:
+            await switch(desk, "A")
+        assert caught.value.exit_code == 1
