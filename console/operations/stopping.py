@@ -15,6 +15,9 @@ from console.operations.desk import Desk
 from console.operations.running import State
 from console.remote.http import http_client
 
+STATUS_S = 3.0
+"""How long the status of a server that is gone is waited for: who keeps it writes it after the death."""
+
 POLL_S = 0.4
 KILL_WAIT_S = 60.0
 """Teardown of 90 GB contexts takes seconds; newer engines wait so long themselves."""
@@ -96,6 +99,7 @@ async def _wait_gone(
     Processes that left the session are asked for by number, since the folder no longer tells them.
     """
     began = told = time.monotonic()
+    gone = 0.0
     while True:
         state = (await desk.link.call("run_state", {"folder": run.folder})).result
         members |= _ids(state)
@@ -103,7 +107,9 @@ async def _wait_gone(
         here = {(entry["pid"], entry["start_ticks"]) for entry in listed}
         members = {pid: ticks for pid, ticks in members.items() if (pid, ticks) in here}
         now = time.monotonic()
-        if not members and (state["exit"] is not None or not state["alive"]):
+        if not members and not state["alive"]:
+            gone = gone or now
+        if not members and (state["exit"] is not None or (gone and now - gone >= STATUS_S)):
             return state, members
         if now - began >= limit_s:
             return state, members

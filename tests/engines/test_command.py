@@ -51,7 +51,7 @@ async def test_secrets_that_were_written_down(tmp_path: Path) -> None:
     """They reach the process, and nothing that is shown or kept."""
     file = tmp_path / "p.toml"
     file.write_text(
-        '[launch.args]\nadmin-api-key = "hunter2"\ntokenizer-path = "/m"\n'
+        '[launch.args]\nmodel-path = "/m"\nadmin-api-key = "hunter2"\n'
         '[launch.env]\nMY_TOKEN = "hunter3"\nTOKENIZERS_PARALLELISM = "true"\n'
     )
     profile = load_profile(file)
