@@ -1,0 +1,1 @@
+"""Experiments: arms, their order, statistics, verdicts."""
