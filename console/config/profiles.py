@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -155,7 +155,7 @@ def _convert(data: Mapping[str, Any], file: TomlFile) -> _Profile:
     try:
         part = msgspec.convert(data, _Profile, strict=True)
     except msgspec.ValidationError as error:
-        raise _told(str(error), file) from error
+        raise told(str(error), file, _Profile) from error
     if part.schema != SCHEMA:
         raise file.fault(("schema",), f"is {part.schema}; this tokwatt reads schema {SCHEMA}")
     _launch(part.launch, file)
@@ -163,27 +163,40 @@ def _convert(data: Mapping[str, Any], file: TomlFile) -> _Profile:
     return part
 
 
-def _told(said: str, file: TomlFile) -> FormatError:
+def told(said: str, file: TomlFile, root: Any) -> FormatError:
+    """Return what msgspec says of a file as an error with line and key.
+
+    Args:
+        said: Its words.
+        file: What was converted.
+        root: The type that it was to become.
+    """
     match = _PLACE.match(said)
     what, place = (match["what"], match["place"] or "") if match else (said, "")
     key: KeyPath = tuple(int(index) if index else name for name, index in re.findall(r"\.([^.\[\]]+)|\[(\d+)\]", place))
     if unknown := _UNKNOWN.search(what):
-        name = unknown["name"]
-        return file.fault((*key, name), "is not a known key", paths.nearest(name, _known(key)) or _list(_known(key)))
+        name, known = unknown["name"], _known(key, root)
+        return file.fault((*key, name), "is not a known key", paths.nearest(name, known) or _list(known))
     wrong = re.match(r"Expected `([^`]*)`, got `([^`]*)`", what)
     if wrong:
         return file.fault(key, f"must be {_word(wrong[1])}, not {_word(wrong[2])}")
     return file.fault(key, what)
 
 
-def _known(key: KeyPath) -> list[str]:
-    part: Any = _Profile
+def _known(key: KeyPath, root: Any) -> list[str]:
+    part: Any = root
     for name in key:
-        fields = {field.encode_name: field.type for field in msgspec.structs.fields(part)}
-        part = fields.get(str(name))
-        if not (isinstance(part, type) and issubclass(part, msgspec.Struct)):
+        if isinstance(name, int):  # an element of an array of tables
+            part = next(iter(get_args(part)), None)
+        elif _is_struct(part):
+            part = {field.encode_name: field.type for field in msgspec.structs.fields(part)}.get(name)
+        else:
             return []
-    return [field.encode_name for field in msgspec.structs.fields(part)]
+    return [field.encode_name for field in msgspec.structs.fields(part)] if _is_struct(part) else []
+
+
+def _is_struct(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, msgspec.Struct)
 
 
 def _list(names: list[str]) -> str:
@@ -208,13 +221,14 @@ def _stem(path: str) -> str:
 def _launch(part: _Launch, file: TomlFile) -> LaunchSection:
     if not 1 <= part.port <= 65535:
         raise file.fault(("launch", "port"), f"is {part.port}; a TCP port is 1 to 65535")
-    args = {name: _argument(name, value, file) for name, value in part.args.items()}
-    env = {name: _variable(name, value, file) for name, value in part.env.items()}
+    args = {name: argument(("launch", "args", name), value, file) for name, value in part.args.items()}
+    env = {name: variable(("launch", "env", name), value, file) for name, value in part.env.items()}
     return LaunchSection(part.port, part.workdir, args, env)
 
 
-def _argument(name: str, value: object, file: TomlFile) -> ArgValue:
-    key: KeyPath = ("launch", "args", name)
+def argument(key: KeyPath, value: object, file: TomlFile) -> ArgValue:
+    """Return a launch argument as it is used; its name is the last part of `key`."""
+    name = str(key[-1])
     if name == "port":
         raise file.fault(key, "does not belong here", "write port = … under [launch]")
     if name.startswith("-"):
@@ -235,8 +249,9 @@ def _argument(name: str, value: object, file: TomlFile) -> ArgValue:
     raise file.fault(key, f"cannot be {_kind(value)}")
 
 
-def _variable(name: str, value: object, file: TomlFile) -> str | Secret:
-    key: KeyPath = ("launch", "env", name)
+def variable(key: KeyPath, value: object, file: TomlFile) -> str | Secret:
+    """Return an environment variable as it is used; its name is the last part of `key`."""
+    name = str(key[-1])
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise file.fault(key, "is not the name of an environment variable")
     if isinstance(value, str):
