@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import json
 import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -9,16 +12,19 @@ from datetime import datetime, timedelta, timezone
 from console.domain.text import strip_sequences
 
 _STAMP = re.compile(
-    r"\[(?:(?P<date>\d{4}-\d\d-\d\d) )?(?P<clock>\d\d:\d\d:\d\d)(?P<part>[.,]\d+)?(?P<tags>(?: [^\]\s]+)*)\] ?"
+    r"\[(?:(?P<date>\d{4}-\d\d-\d\d) )?(?P<clock>\d\d:\d\d:\d\d)(?P<part>[.,]\d+)?(?P<tags>(?: [^\]\s]+)*)\]"
 )
 _RANK = re.compile(r"([A-Za-z_]+?)_?(\d+)$")
+_PROCESS_RANK = re.compile(r"_([A-Z]{2,})(\d+)")
+_RANKED = re.compile(r"\[rank(?P<rank>\d+)\]: ?(?!\[[IWEF]\d)")
+_POD = re.compile(r"\[pod/(?P<pod>[\w.-]+)/(?P<container>[\w.-]+)\] ")
 _COMPOSE = re.compile(r"(?P<container>[A-Za-z0-9][\w.-]*-\d+) +\| ?")
 _COMPOSE_NAMED = re.compile(r"(?P<container>[A-Za-z0-9][\w.-]*) +\| (?=\[\d|\(\w|[A-Z]+ \d\d-\d\d |\d{4}-\d\d-\d\dT)")
 _RFC3339 = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) (?:(?:stdout|stderr) [FP] )?"
 )
 _JOURNAL = re.compile(
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )?(?P<host>[\w.-]+) (?P<unit>[\w@.:-]+)\[(?P<pid>\d+)\]: "
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? )?(?P<host>[\w.-]+) (?P<unit>[\w@.:-]+)\[(?P<pid>\d+)\]: "
 )
 _ACTOR = re.compile(r"\((?P<process>[A-Za-z_][\w.:-]*) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[\w.:]+))?\) ?")
 _LEVELLED = re.compile(
@@ -35,8 +41,21 @@ _GLOG = re.compile(
 )
 _NCCL = re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] NCCL (?P<level>INFO|WARN) ")
 
+_BASIC = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?P<name>[A-Za-z_][\w.]*):(?=\S)")
+_WHERE = re.compile(r"\[[^\[\]\s]+:\d+\] ?")
+
 _SEVERITIES = {"WARNING": "warning", "WARN": "warning", "W": "warning", "ERROR": "error", "E": "error", "F": "error"}
 _SEVERITIES["CRITICAL"] = "error"
+
+STAMP_LIMIT = 512
+"""Characters in which a stamp ends."""
+
+LAYERS = 6
+"""Collectors that may have written one before the other."""
+
+_HALF_YEAR_S = 183 * 86400.0
+_YEAR = "2024-"
+_DAY = "2024-01-01 "
 
 
 @dataclass(slots=True)
@@ -49,37 +68,131 @@ class Peeled:
     clock: str = ""
     severity: str = ""
     stamped: bool = False
-    """Whether an engine's own stamp was there."""
+    """Whether SGLang's kind of stamp was there."""
     foreign: str = ""
-    """Whose line it is when it is not the engine's: `logging`, `glog`, `nccl`, `levelled`."""
+    """Family of another kind of stamp: `levelled` (vLLM's), `logging`, `basic`, `glog`, `nccl`."""
 
     @property
     def prefixed(self) -> bool:
         """Whether the line says of itself that it begins a record."""
         return self.stamped or bool(self.foreign)
 
+    @property
+    def writer(self) -> object:
+        """Who wrote the line, as far as collectors and processes say: what continues what is decided among equals."""
+        source = self.source
+        if not source:
+            return None
+        ranks = source.get("ranks")
+        rank = ranks.get("rank") if isinstance(ranks, dict) else None
+        writer = source.get("container"), source.get("process"), source.get("pid"), rank
+        return writer if any(part is not None for part in writer) else None
 
-def peel(line: str, utc_offset_s: int | None = None) -> Peeled:
+    def without_where(self) -> str:
+        """Return the message without the `[file.py:123]` that vLLM repeats before each line of a record."""
+        return _WHERE.sub("", self.message, count=1) if self.message.startswith("[") else self.message
+
+
+class Zone:
+    """What the stamps of one log lack: the offset of their zone, and the year.
+
+    Args:
+        utc_offset_s: Offset of the log's local times; without it they give no moment.
+        since: A moment near which the log begins, in seconds since the epoch: it gives the year to stamps without
+            one; each further stamp is the one nearest to the one before, so that new year is no step back.
+    """
+
+    def __init__(self, utc_offset_s: int | None = None, since: float | None = None) -> None:
+        self._zone = timezone(timedelta(seconds=utc_offset_s)) if utc_offset_s is not None else None
+        self._near = datetime.fromtimestamp(since, self._zone) if self._zone is not None and since else None
+        self._last: tuple[str, str, str | None] = ("", "", None)
+
+    def moment(self, date: str, clock: str) -> str | None:
+        """Return a stamp as ISO 8601 with zone, `None` when it has none.
+
+        Args:
+            date: `YYYY-MM-DD`, or `MM-DD`.
+            clock: Time of day, fractions of a second included.
+        """
+        if self._zone is None:
+            return None
+        if (date, clock) != self._last[:2]:
+            self._last = date, clock, self._iso(date, clock)
+        return self._last[2]
+
+    def _iso(self, date: str, clock: str) -> str | None:
+        try:
+            if len(date) == 10:
+                return datetime.fromisoformat(f"{date} {clock[:15]}").replace(tzinfo=self._zone).isoformat()
+            return self._yearless(date, clock)
+        except ValueError:
+            return None
+
+    def _yearless(self, date: str, clock: str) -> str | None:
+        if self._near is None:
+            return None
+        found = []
+        for year in (self._near.year - 1, self._near.year, self._near.year + 1):
+            with contextlib.suppress(ValueError):  # the 29th of February
+                found.append(datetime.fromisoformat(f"{year}-{date} {clock[:15]}").replace(tzinfo=self._zone))
+        if not found:
+            return None
+        near = self._near
+        self._near = min(found, key=lambda moment: abs(moment - near))
+        return self._near.isoformat()
+
+
+NOWHERE = Zone()
+"""Of a log whose zone is not known."""
+
+
+def peel(line: str, zone: Zone = NOWHERE) -> Peeled:
     """Take prefixes off a line, from the outside in.
 
     Args:
         line: One line, control sequences and all.
-        utc_offset_s: Offset of the log's local times; without it they have no zone and give no `time`.
+        zone: What its stamps lack.
     """
     peeled = Peeled(strip_sequences(line))
-    match = _STAMP.match(peeled.message)
-    if match is None:
-        _outer(peeled)
-        match = _STAMP.match(peeled.message)
-    if match is not None:
-        _stamp(peeled, match, utc_offset_s)
-    elif peeled.message:
-        _inner(peeled, utc_offset_s)
+    if _stamp(peeled, zone):
+        return peeled
+    _outer(peeled)
+    if not _stamp(peeled, zone) and peeled.message:
+        _inner(peeled, zone)
     return peeled
 
 
+def seconds_between(before: str, now: str) -> float | None:
+    """Return the seconds from one stamp of a log to a later one, `None` when they cannot be compared.
+
+    Stamps may lack the year or the date: then new year and midnight are steps forward.
+    """
+    if before == now:
+        return 0.0 if now else None
+    first, lead = _moment(before)
+    last, other = _moment(now)
+    if first is None or last is None or lead != other:
+        return None
+    gone_s = (last - first).total_seconds()
+    if lead == _YEAR and gone_s < -_HALF_YEAR_S:
+        return gone_s + 366 * 86400  # from the last days of a year to the first of the next
+    if lead == _DAY and gone_s < -43200:
+        return gone_s + 86400
+    return gone_s
+
+
+@functools.lru_cache(maxsize=4096)
+def _moment(clock: str) -> tuple[datetime | None, str]:
+    """Return a stamp as a moment of a leap year, and what it lacks."""
+    lead = {19: "", 14: _YEAR, 8: _DAY}.get(len(clock.partition(".")[0]), "?")
+    try:
+        return datetime.fromisoformat((lead + clock)[:26]), lead
+    except ValueError:
+        return None, lead
+
+
 def _outer(peeled: Peeled) -> None:
-    for _ in range(4):
+    for _ in range(LAYERS):
         text = peeled.message
         if match := _COMPOSE.match(text) or _COMPOSE_NAMED.match(text):
             peeled.source["container"] = match["container"]
@@ -91,42 +204,85 @@ def _outer(peeled: Peeled) -> None:
             peeled.source.update(process=match["process"], pid=int(match["pid"]))
             if match["ip"]:
                 peeled.source["ip"] = match["ip"]
+            if ranks := _PROCESS_RANK.findall(match["process"]):
+                peeled.source["ranks"] = {name: int(number) for name, number in ranks}
+        elif match := _RANKED.match(text):
+            peeled.source["ranks"] = {"rank": int(match["rank"])}
+        elif match := _POD.match(text):
+            peeled.source.update(pod=match["pod"], container=match["container"])
+        elif text.startswith('{"log":') and (logged := _docker_json(text)) is not None:
+            peeled.message, peeled.time = logged
+            continue
         else:
             return
         peeled.message = text[match.end() :]
 
 
-def _stamp(peeled: Peeled, match: re.Match[str], utc_offset_s: int | None) -> None:
-    peeled.message = peeled.message[match.end() :]
+def _docker_json(text: str) -> tuple[str, str | None] | None:
+    """Return message and time of a line of Docker's own log files."""
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(line, dict) or not isinstance(line.get("log"), str):
+        return None
+    moment = line.get("time")
+    return strip_sequences(line["log"].rstrip("\r\n")), _iso(moment) if isinstance(moment, str) else None
+
+
+def _stamp(peeled: Peeled, zone: Zone) -> bool:
+    """Take SGLang's stamp off, if there is one."""
+    text = peeled.message
+    if text[:1] != "[" or not text[1:2].isdigit():
+        return False
+    end = text.find("]", 9, STAMP_LIMIT) + 1
+    read = _read_stamp(text[:end]) if end else None
+    if read is None:
+        return False
+    date, clock, ranks, others = read
+    peeled.message = text[end + 1 if text[end : end + 1] == " " else end :]
     peeled.stamped = True
-    clock = match["clock"] + (match["part"] or "").replace(",", ".")
-    peeled.clock = f"{match['date']} {clock}" if match["date"] else clock
-    if peeled.time is None and match["date"]:
-        peeled.time = _zoned(match["date"], clock, utc_offset_s)
-    if match["tags"]:
-        ranks, others = {}, []
-        for tag in match["tags"].split():
-            rank = _RANK.match(tag)
-            if rank:
-                ranks[rank[1]] = int(rank[2])
-            else:
-                others.append(tag)
-        if ranks:
-            peeled.source["ranks"] = ranks
-        if others:
-            peeled.source["tags"] = others
+    peeled.clock = f"{date} {clock}" if date else clock
+    if peeled.time is None and date:
+        peeled.time = zone.moment(date, clock)
+    if ranks:
+        peeled.source["ranks"] = dict(ranks)
+    if others:
+        peeled.source["tags"] = list(others)
+    return True
 
 
-def _inner(peeled: Peeled, utc_offset_s: int | None) -> None:
+_Stamp = tuple[str, str, tuple[tuple[str, int], ...], tuple[str, ...]]
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_stamp(text: str) -> _Stamp | None:
+    """Return date, time of day, ranks, and what else stands in a stamp."""
+    match = _STAMP.fullmatch(text)
+    if match is None:
+        return None
+    date, clock, part, tags = match.groups()
+    ranks, others = [], []
+    for tag in tags.split():
+        if rank := _RANK.match(tag):
+            ranks.append((rank[1], int(rank[2])))
+        else:
+            others.append(tag)
+    return date or "", clock + (part or "").replace(",", "."), tuple(ranks), tuple(others)
+
+
+def _inner(peeled: Peeled, zone: Zone) -> None:
     text = peeled.message
     if match := _LEVELLED.match(text):
         peeled.foreign, peeled.clock, level = "levelled", match["clock"], match["level"]
+        date, _, clock = peeled.clock.partition(" ")
+        peeled.time = peeled.time or zone.moment(date, clock)
     elif match := _LOGGING.match(text):
         level = match["level"] or match["level2"]
         clock = match["clock"] + (match["part"] or "").replace(",", ".")
         peeled.foreign, peeled.clock = "logging", f"{match['date']} {clock}"
         peeled.source["logger"] = match["name"] or match["name2"]
-        peeled.time = peeled.time or _zoned(match["date"], clock, utc_offset_s)
+        peeled.time = peeled.time or zone.moment(match["date"], clock)
     elif match := _GLOG.match(text):
         peeled.foreign, level = "glog", match["level"]
         if match["clock"]:
@@ -137,20 +293,13 @@ def _inner(peeled: Peeled, utc_offset_s: int | None) -> None:
     elif match := _NCCL.match(text):
         peeled.foreign, level = "nccl", match["level"]
         peeled.source.update(host=match["host"], pid=int(match["pid"]), process="NCCL", device=int(match["device"]))
+    elif match := _BASIC.match(text):
+        peeled.foreign, level = "basic", match["level"]
+        peeled.source["logger"] = match["name"]
     else:
         return
     peeled.severity = _SEVERITIES.get(level, "")
     peeled.message = text[match.end() :]
-
-
-def _zoned(date: str, clock: str, utc_offset_s: int | None) -> str | None:
-    if utc_offset_s is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(f"{date} {clock[:15]}")
-    except ValueError:
-        return None
-    return moment.replace(tzinfo=timezone(timedelta(seconds=utc_offset_s))).isoformat()
 
 
 def _iso(text: str) -> str | None:

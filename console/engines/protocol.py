@@ -24,6 +24,9 @@ class Sense:
 class Grammar(Protocol):
     """The messages of an engine, prefixes taken off; one object per log, since some lines need their past."""
 
+    own: frozenset[str]
+    """Families of prefixes, beside SGLang's stamp, that are this engine's own (`prefixes.Peeled.foreign`)."""
+
     def sense(self, message: str, ranks: Mapping[str, int], clock: str, stamped: bool) -> Sense:
         """Return what a message, with its continuation lines, means."""
 

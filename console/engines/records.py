@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass, field, replace
 
 from console.domain.run import LogKind, LogRecord
-from console.engines.prefixes import Peeled, peel
+from console.engines.folding import RankFold
+from console.engines.prefixes import Peeled, Zone, peel
 from console.engines.protocol import Grammar
 
 LINE_LIMIT = 4 * 1024 * 1024
@@ -16,7 +17,14 @@ LINE_LIMIT = 4 * 1024 * 1024
 BLOCK_LIMIT = 3000
 """Lines of one folded record."""
 
+BLOCK_BYTES = 16 * 1024 * 1024
+"""Characters of one folded record."""
+
+STALE = 100
+"""Lines of others after which a record that waits for more of its own is taken as whole."""
+
 _END = re.compile(rb"[\r\n]")
+_NEWLINE = 10
 _FULL_STAMP = rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,80}\]"
 _GLUED = re.compile(
     rb"(?<=[^\s])(?=" + _FULL_STAMP + rb")"
@@ -29,7 +37,14 @@ _EXCEPTION = re.compile(
 )
 _WARNING = re.compile(r"\S+:\d+: \w*Warning: ")
 _BAR = re.compile(r"\d+%(?: Completed)? ?\|")
-_CHAINED = ("Traceback (most recent call last)", "During handling of the above", "The above exception was")
+_TRACEBACK = "Traceback (most recent call last)"
+_TRACEBACK_END = (f"{_TRACEBACK}:", f"{_TRACEBACK}: ")
+_CHAINED = (_TRACEBACK, "During handling of the above", "The above exception was")
+_NATIVE = ("terminate called ", "Fatal Python error: ", "!!!!!!! Segfault encountered", "*** SIG")
+_NATIVE_MORE = re.compile(
+    r"[ \t]|frame #\d+|Exception raised from |Thread 0x|Current thread |Extension modules: |<no Python frame>|\*\*\* "
+)
+_DUMP_MORE = re.compile(r"[ \t]|Process \d+: |Python v|Thread |Arguments:|Locals:|Warning: |Error: ")
 
 
 @dataclass(slots=True)
@@ -38,13 +53,23 @@ class _Block:
 
     head: Peeled
     how: str
-    """`error`, `traceback`, `dump`, `warning` or `usage`."""
+    """`error`, `traceback`, `native`, `dump`, `warning`, `usage` or `levelled`."""
     offset: int
     raws: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    size: int = 0
     blanks: int = 0
     thrown: bool = False
     """The exception line of the latest traceback has been seen."""
+    fed_at: int = 0
+    """Number of the line that came last."""
+
+    def add(self, raw: str, text: str) -> None:
+        """Take one more line, and the empty ones before it."""
+        self.raws += [""] * self.blanks + [raw]
+        self.texts += [""] * self.blanks + [text]
+        self.size += len(raw)
+        self.blanks = 0
 
 
 class LogParser:
@@ -54,14 +79,21 @@ class LogParser:
         grammar: The engine's messages.
         offset: Byte offset of the first byte that will be fed.
         utc_offset_s: Of the log's local times; `None` leaves records without a time.
+        since: A moment near which the log begins, in seconds since the epoch: the year of stamps that have none.
     """
 
-    def __init__(self, grammar: Grammar, *, offset: int = 0, utc_offset_s: int | None = None) -> None:
+    def __init__(
+        self, grammar: Grammar, *, offset: int = 0, utc_offset_s: int | None = None, since: float | None = None
+    ) -> None:
         self._grammar = grammar
-        self._utc_offset_s = utc_offset_s
+        self._zone = Zone(utc_offset_s, since)
         self._rest = bytearray()
+        self._after_return = False
         self._offset = offset
         self._blocks: dict[object, _Block] = {}
+        self._fold = RankFold()
+        self._lines = 0
+        self._waiting: list[tuple[LogRecord, str]] = []
 
     @property
     def offset(self) -> int:
@@ -85,8 +117,12 @@ class LogParser:
         records: list[LogRecord] = []
         start = 0
         for match in _END.finditer(self._rest, searched):
-            self._cut(start, match.start(), records)
-            start = match.end()
+            end = match.start()
+            newline = self._rest[end] == _NEWLINE
+            if end > start or not (newline and self._after_return):
+                self._cut(start, end, records)
+            self._after_return = not newline
+            start = end + 1
         while len(self._rest) - start > LINE_LIMIT:
             self._line(bytes(self._rest[start : start + LINE_LIMIT]), self._offset + start, records)
             start += LINE_LIMIT
@@ -100,7 +136,7 @@ class LogParser:
         records: list[LogRecord] = []
         for key in list(self._blocks):
             self._close_block(key, records)
-        return records
+        return records + self._fold.flush()
 
     def close(self) -> list[LogRecord]:
         """Return what is left: the log has ended."""
@@ -118,60 +154,89 @@ class LogParser:
         self._line(bytes(self._rest[start:end]), self._offset + start, records)
 
     def _line(self, raw: bytes, offset: int, records: list[LogRecord]) -> None:
+        if _OWN_STAMP.match(raw):  # a stamp inside a stamped line is most likely what a user sent
+            text = raw.decode("utf-8", "replace")
+            self._piece(text, peel(text, self._zone), offset, records)
+            return
         for at, piece in _pieces(raw):
             text = piece.decode("utf-8", "replace")
-            self._piece(text, peel(text, self._utc_offset_s), offset + at, records)
+            self._piece(text, peel(text, self._zone), offset + at, records)
 
     def _piece(self, raw: str, peeled: Peeled, offset: int, records: list[LogRecord]) -> None:
-        key = peeled.source.get("container")
-        block = self._blocks.get(key)
-        if block is not None:
-            if _continues(block, peeled):
-                block.raws += [""] * block.blanks + [raw]
-                block.texts += [""] * block.blanks + [peeled.message]
-                block.blanks = 0
-                return
-            if not peeled.message.strip() and not peeled.prefixed:
-                block.blanks += 1
-                return
+        blank = not peeled.prefixed and not peeled.message.strip()
+        if self._blocks:
+            self._lines += 1
+            self._close_stale(records)
+            key = peeled.writer
+            if block := self._blocks.get(key):
+                if blank:
+                    block.blanks += 1
+                    return
+                if _continues(block, peeled):
+                    block.add(raw, peeled.without_where() if peeled.prefixed else peeled.message)
+                    block.fed_at = self._lines
+                    return
+                self._close_block(key, records)
+        if blank:
+            return
+        if how := _opens(peeled):
+            block = self._blocks[peeled.writer] = _Block(peeled, how, offset, fed_at=self._lines)
+            block.add(raw, peeled.message)
+            return
+        if not self._blocks and not self._waiting:
+            records += self._fold.take(self._record(peeled, peeled.message, raw, offset), peeled.message)
+        else:
+            self._add(self._record(peeled, peeled.message, raw, offset), peeled.message, records)
+
+    def _close_stale(self, records: list[LogRecord]) -> None:
+        """Close what nothing was added to for long: others write, and theirs shall not wait."""
+        for key in [key for key, block in self._blocks.items() if self._lines - block.fed_at > STALE]:
             self._close_block(key, records)
-        if not peeled.message.strip() and not peeled.prefixed:
-            return
-        how = _opens(peeled)
-        if how:
-            self._blocks[key] = _Block(peeled, how, offset, [raw], [peeled.message], thrown=False)
-            return
-        records.append(self._record(peeled, peeled.message, raw, offset))
 
     def _close_block(self, key: object, records: list[LogRecord]) -> None:
         block = self._blocks.pop(key)
-        records.append(self._record(block.head, "\n".join(block.texts), "\n".join(block.raws), block.offset))
+        text = "\n".join(block.texts)
+        self._add(self._record(block.head, text, "\n".join(block.raws), block.offset), text, records)
+
+    def _add(self, record: LogRecord, text: str, records: list[LogRecord]) -> None:
+        """Let records go in the order in which they begin: none before one that is still open."""
+        self._waiting.append((record, text))
+        first = min((block.offset for block in self._blocks.values()), default=None)
+        if first is None or first > record.offset:
+            self._waiting.sort(key=_begins)
+            while self._waiting and (first is None or self._waiting[0][0].offset < first):
+                records += self._fold.take(*self._waiting.pop(0))
 
     def _record(self, peeled: Peeled, message: str, raw: str, offset: int) -> LogRecord:
         ranks = peeled.source.get("ranks")
+        foreign = bool(peeled.foreign) and peeled.foreign not in self._grammar.own
         sense = self._grammar.sense(
-            message, ranks if isinstance(ranks, dict) else {}, peeled.clock, peeled.stamped and not peeled.foreign
+            message, ranks if isinstance(ranks, dict) else {}, peeled.clock, peeled.prefixed and not foreign
         )
-        if peeled.foreign and sense.kind in (LogKind.DECODE, LogKind.PREFILL, LogKind.PHASE):
+        if foreign and sense.kind in (LogKind.DECODE, LogKind.PREFILL, LogKind.PHASE):
             sense = replace(sense, kind=LogKind.OTHER)
         return LogRecord(
-            kind=sense.kind,
-            raw=raw,
-            time=peeled.time,
-            clock=peeled.clock,
-            source=peeled.source,
-            values=sense.values,
-            severity=sense.severity or peeled.severity,
-            cause=sense.cause,
-            lines=sense.lines,
-            offset=offset,
+            sense.kind,
+            raw,
+            peeled.time,
+            peeled.clock,
+            peeled.source,
+            sense.values,
+            sense.severity or peeled.severity,
+            sense.cause,
+            sense.lines,
+            offset,
         )
+
+
+def _begins(waiting: tuple[LogRecord, str]) -> int:
+    return waiting[0].offset
 
 
 def _pieces(raw: bytes) -> list[tuple[int, bytes]]:
     """Split a line where another record was written into it without a line end."""
-    if b"-" not in raw or _OWN_STAMP.match(raw):
-        return [(0, raw)]  # a stamp inside a stamped line is most likely what a user sent
+    if b"-" not in raw:
+        return [(0, raw)]
     glued = (match.start() for match in _GLUED.finditer(raw))
     cuts = [0, *(at for at in glued if not _COLOUR.search(raw, max(0, at - 12), at)), len(raw)]
     return [(start, raw[start:end]) for start, end in itertools.pairwise(cuts) if start < end or not raw]
@@ -179,36 +244,55 @@ def _pieces(raw: bytes) -> list[tuple[int, bytes]]:
 
 def _opens(peeled: Peeled) -> str:
     message = peeled.message
-    if "Traceback (most recent call last):" in message[-200:]:
+    if message.endswith(_TRACEBACK_END):
         return "traceback"
-    if message.startswith("ERROR:") or peeled.severity == "error":
+    if peeled.stamped and not message.startswith(("ERROR:", "Pyspy ")):
+        return ""
+    if peeled.foreign == "levelled" and peeled.severity == "error":
+        return "levelled"
+    if message.startswith("ERROR:") or (peeled.severity == "error" and peeled.foreign != "glog"):
         return "error"
     if message.startswith("Pyspy dump for PID"):
         return "dump"
     if peeled.foreign == "glog" or (not peeled.prefixed and _WARNING.match(message)):
         return "warning"
+    if not peeled.prefixed and message.startswith(_NATIVE):
+        return "native"
     if not peeled.prefixed and message.startswith("usage: "):
         return "usage"
     return ""
 
 
 def _continues(block: _Block, peeled: Peeled) -> bool:
-    if peeled.prefixed or len(block.texts) >= BLOCK_LIMIT or not peeled.message.strip():
+    if len(block.texts) >= BLOCK_LIMIT or block.size >= BLOCK_BYTES:
         return False
-    message = peeled.message
-    indented = message[0] in " \t"
+    head, message = block.head, peeled.message
+    if peeled.prefixed:
+        return (
+            head.foreign == peeled.foreign == "levelled"
+            and (head.severity, head.clock) == ("error", peeled.clock)
+            and head.message.partition("] ")[0] == message.partition("] ")[0]
+        )
+    if head.foreign == "levelled":
+        return block.how == "traceback" and message[:1] in (" ", "\t")
     if _BAR.search(message[:200]):
         return False
-    if block.how in ("warning", "usage"):
-        return indented and not block.blanks
     if block.how == "dump":
-        return True
-    if message.startswith(_CHAINED):
+        return _DUMP_MORE.match(message) is not None
+    if block.how == "native" or head.foreign == "glog":
+        return _NATIVE_MORE.match(message) is not None
+    if block.how in ("warning", "usage"):
+        return message[0] in " \t" and not block.blanks
+    if message.startswith(_CHAINED) or message.endswith(_TRACEBACK_END):
         block.how, block.thrown = "traceback", False
         return True
     if block.how == "error":
         return False
-    if indented:
+    return _in_traceback(block, message)
+
+
+def _in_traceback(block: _Block, message: str) -> bool:
+    if message[0] in " \t":
         return True
     if _EXCEPTION.match(message):
         if block.thrown:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
 
 from console.domain.run import LogKind
+from console.engines.prefixes import seconds_between
 from console.engines.protocol import Sense
 from console.engines.sglang import failures
 
 _BATCH = re.compile(r"(Prefill|Decode) batch(?: \[(\d+)\])?[.,]?\s*")
+_IDLE = re.compile(r"#running-req: 0(?!\d)")
 _ACCESS = re.compile(r'INFO:\s+(?:(\S+):(\d+) - )?"([A-Z]+) (\S+) HTTP/[\d.]+" (\d{3})')
 _BAR = re.compile(
     r"\s*(?P<label>[^|]*?):?\s*(?P<pct>\d{1,3})%(?: Completed)? ?\|(?P<glyphs>[^|]*\|)? ?(?P<done>\d+)/(?P<total>\d+)"
@@ -99,6 +100,8 @@ GAP_S = 10.0
 class SglangGrammar:
     """Reader of one log; remembers per rank whether the server was idle before a decode line."""
 
+    own: frozenset[str] = frozenset()
+
     def __init__(self) -> None:
         self._idle: dict[tuple[tuple[str, int], ...], bool] = {}
         self._last: dict[tuple[tuple[str, int], ...], tuple[str, float]] = {}
@@ -107,7 +110,7 @@ class SglangGrammar:
     def sense(self, message: str, ranks: Mapping[str, int], clock: str, stamped: bool) -> Sense:
         """Return what a message means."""
         if batch := _BATCH.match(message):
-            return self._batch(message, batch, tuple(sorted(ranks.items())), clock)
+            return self._batch(message, batch, tuple(ranks.items()), clock)
         if '"' in message[:200] and (access := _ACCESS.match(message[:4096])):
             values = {"method": access[3], "path": access[4], "code": int(access[5])}
             return Sense(LogKind.ACCESS, values)
@@ -142,24 +145,61 @@ class SglangGrammar:
         return Sense()
 
     def _batch(self, message: str, batch: re.Match[str], key: tuple[tuple[str, int], ...], clock: str) -> Sense:
-        values = _pairs(message[batch.end() :])
-        if batch[2] is not None:
-            values["iteration"] = int(batch[2])
-        usages = {pool: value for name, pool in USAGES.items() if isinstance(value := values.get(name), float)}
-        if usages:
-            values["kv_usage"] = max(usages.values())
-            values["binding_pool"] = max(usages, key=lambda pool: usages[pool])
         if batch[1] == "Prefill":
-            if values.get("running_req") == 0:
+            if _IDLE.search(message, batch.end()):
                 self._idle[key] = True
-            return Sense(LogKind.PREFILL, values)
+            return Sense(LogKind.PREFILL, BatchValues(message, batch))
+        first = bool(self._idle) and self._idle.pop(key, False)
         before, usual_s = self._last.get(key, ("", 0.0))
-        gap_s = _between(before, clock)
-        long = gap_s > max(GAP_S, 5 * usual_s)
-        if self._idle.pop(key, False) or long:
-            values["first_after_idle"] = True
-        self._last[key] = (clock, usual_s if long else gap_s)
-        return Sense(LogKind.DECODE, values)
+        if clock != before:
+            gap_s = seconds_between(before, clock) or 0.0
+            long = gap_s > max(GAP_S, 5 * usual_s)
+            self._last[key] = (clock, usual_s if long else gap_s)
+            first = first or long
+        return Sense(LogKind.DECODE, BatchValues(message, batch, first))
+
+
+class BatchValues(Mapping[str, object]):
+    """The key/value pairs of a batch line, read when they are first asked for: most lines of a flood are only kept."""
+
+    __slots__ = ("_first", "_iteration", "_text", "_values")
+
+    def __init__(self, message: str, batch: re.Match[str], first_after_idle: bool = False) -> None:
+        self._text = message[batch.end() :]
+        self._iteration = batch[2]
+        self._first = first_after_idle
+        self._values: dict[str, object] | None = None
+
+    def __getitem__(self, name: str) -> object:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __repr__(self) -> str:
+        return repr(self._read())
+
+    def _read(self) -> dict[str, object]:
+        if self._values is None:
+            self._values = _batch_values(self._text, self._iteration, self._first)
+            self._text = ""
+        return self._values
+
+
+def _batch_values(text: str, iteration: str | None, first_after_idle: bool) -> dict[str, object]:
+    values = _pairs(text)
+    if iteration is not None:
+        values["iteration"] = int(iteration)
+    usages = {pool: value for name, pool in USAGES.items() if isinstance(value := values.get(name), float)}
+    if usages:
+        values["kv_usage"] = max(usages.values())
+        values["binding_pool"] = max(usages, key=lambda pool: usages[pool])
+    if first_after_idle:
+        values["first_after_idle"] = True
+    return values
 
 
 def _pairs(text: str) -> dict[str, object]:
@@ -231,11 +271,3 @@ def _numbers(message: str) -> dict[str, object]:
         name = "elapsed" if name == "time_elapsed" else name
         values[f"{name}_{match['unit'].lower()}" if match["unit"] else name] = _number(match["value"])
     return values
-
-
-def _between(before: str, now: str) -> float:
-    """Return the seconds between two stamps, 0 when one of them has no date."""
-    try:
-        return (datetime.fromisoformat(now) - datetime.fromisoformat(before)).total_seconds()
-    except ValueError:
-        return 0.0
