@@ -122,7 +122,7 @@ def run(argv: Sequence[str], cockpit: Cockpit) -> int:
 
 async def _demo_first(args: argparse.Namespace, out: Output) -> int:
     """Start or join the demo host when it is named; `args.target` then says where it is."""
-    if _host(args) == "demo":
+    if "demo" in (args.host or ()):
         from console.operations.demo import join_demo
 
         out.say("joining the demo host …")
@@ -138,6 +138,8 @@ def _host(args: argparse.Namespace) -> str:
 
 async def _verb(args: argparse.Namespace, out: Output) -> int:
     act: Act = args.act
+    if len(args.host or ()) > 1 and not getattr(args, "many_hosts", False):
+        raise UsageError(f"{args.verb}: takes one --host, {len(args.host)} were given: {' '.join(args.host)}")
     needs = getattr(args, "needs", "host")
     if (needs(args) if callable(needs) else needs) != "host":
         return await act(args, None, out)  # type: ignore[arg-type]

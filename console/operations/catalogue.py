@@ -78,6 +78,8 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "zoom_pane", "Zoom pane", "Give the focused pane the whole screen, or take it back.", ("plus",), group="Panes"
     ),
+    Verb("next_host", "Next host", "Go to the next host of the cockpit.", ("right_curly_bracket",), group="Panes"),
+    Verb("previous_host", "Previous host", "Go to the host before.", ("left_curly_bracket",), group="Panes"),
     # server
     Verb(
         "open_server_menu",
@@ -216,6 +218,14 @@ VERBS: tuple[Verb, ...] = (
     ),
     _source(
         "grep_tree", "Grep", "Search every file below the engine package, or where you say.", "f", "grep", footer="grep"
+    ),
+    _source(
+        "find_file",
+        "Find file",
+        "Open a file anywhere below the tree's top folder by some of its letters.",
+        "F",
+        "ls",
+        footer="file",
     ),
     _source("stop_search", "Stop search", "Stop the running search, on the host too.", "S"),
     _source(
@@ -360,6 +370,8 @@ _NAMES = {
     "greater_than_sign": ">",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
     "apostrophe": "'",
     "escape": "esc",
 }

@@ -1,4 +1,4 @@
-"""The app: themes, the desk once it is open, and where faults are told."""
+"""The app: themes, a seat for each host, and where faults are told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.reactive import var
 
-from console.domain.host import Host, Link, LinkState
 from console.domain.text import clean
 from console.errors import AlreadySoError, ConsoleError, LinkLostError
 from console.operations.catalogue import BY_ID
@@ -20,6 +19,7 @@ from console.state.store import Snapshot
 from console.ui.glyphs import must_be_plain, plain_driver
 from console.ui.options import Options
 from console.ui.screens.cockpit import CockpitScreen
+from console.ui.seats import AT, Seat, seats_of
 from console.ui.theme import DARK, LIGHT
 from console.ui.worker import launch
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TokwattApp(App[int]):
-    """The cockpit of one host."""
+    """The cockpit of one host, or of several with a tab for each."""
 
     TITLE = "tokwatt"
     CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "screens/cockpit.tcss"]
@@ -41,74 +41,109 @@ class TokwattApp(App[int]):
         Binding("ctrl+c", "act('quit')", show=False),
     ]
 
-    snapshot: var[Snapshot] = var(Snapshot, always_update=True)
-    """All that is known, as the store says."""
+    shown: var[Snapshot] = var(Snapshot, always_update=True)
+    """What is known of the host in front; screens above the cockpit watch it."""
 
     def __init__(self, options: Options, driver_class: type[Driver] | None = None) -> None:
         super().__init__(driver_class=driver_class)
-        self.options = options
-        self.target = options.target
-        self.desk: Desk | None = None
-        self.reasons: dict[str, str] = {}
-        """Why a reading is not there, by its name."""
-        self.cockpit = CockpitScreen()
+        self.seats = seats_of(options)
+        for seat in self.seats:
+            seat.cockpit = CockpitScreen(seat)
+        self.front = self.seats[0]
+        """The seat that is on the screen."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name
-        name = self.options.hosts[0] if self.options.hosts else ""
-        badge = str(getattr(options.target, "badge", ""))
-        self.set_reactive(TokwattApp.snapshot, Snapshot(host=Host(name, badge=badge), readonly=options.readonly))
+        self.set_reactive(TokwattApp.shown, self.front.snapshot)
 
     def get_default_screen(self) -> CockpitScreen:
-        """Begin in the cockpit."""
-        return self.cockpit
+        """Begin in the first cockpit."""
+        return self.front.cockpit
 
     async def on_ready(self) -> None:
         """Connect once the first frame is out; what stands now is no garbage."""
-        gc.enable()
-        gc.freeze()
-        await self.cockpit.furnish()
         from console.ui.connecting import connect
 
-        launch(self, connect, self, group="connect", exclusive=True, lasting=True)
+        gc.enable()
+        gc.freeze()
+        await self.front.cockpit.furnish()
+        for seat in self.seats[1:]:
+            self.add_mode(seat.mode, seat.screen)
+        for seat in self.seats:
+            launch(self, connect, self, group="connect", exclusive=True, lasting=True, seat=seat)
+
+    # the seat of the work at hand
+
+    @property
+    def seat(self) -> Seat:
+        """The seat that a worker was started at; elsewhere the one in front."""
+        return AT.get(self.front)
+
+    @property
+    def desk(self) -> Desk | None:
+        """The desk of the seat, once it is open."""
+        return self.seat.desk
+
+    @property
+    def cockpit(self) -> CockpitScreen:
+        """The cockpit of the seat."""
+        return self.seat.cockpit
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why a reading of the seat is not there, by its name."""
+        return self.seat.reasons
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """All that is known of the seat's host."""
+        return self.seat.snapshot
+
+    @snapshot.setter
+    def snapshot(self, snapshot: Snapshot) -> None:
+        seat = self.seat
+        old, seat.snapshot = seat.snapshot, snapshot
+        seat.cockpit.show_snapshot(old, snapshot)
+        if seat is self.front:
+            self.shown = snapshot
+        elif self.front.cockpit.furnished:
+            self.front.cockpit.hosts.repaint()
 
     def need_desk(self) -> Desk:
         """Return the desk, or say that there is no connection."""
-        if self.desk is None:
-            host = self.snapshot.host.name or "no host"
-            raise LinkLostError(f"{host}: not connected", hint="ctrl+r tries again")
-        return self.desk
+        return self.seat.need_desk()
 
-    def take(self, desk: Desk) -> None:
-        """Work at a desk from now on."""
-        self.desk = desk
-        self.snapshot = desk.store.snapshot
+    def link_fault(self) -> LinkLostError | None:
+        """Return why nothing can be asked of the host now, if so."""
+        return self.seat.link_fault()
 
-    def connecting(self) -> None:
-        """Show that the host is being called."""
-        from dataclasses import replace
-
-        self.snapshot = replace(self.snapshot, link=LinkState(Link.CONNECTING))
-
-    def connecting_failed(self, error: ConsoleError) -> None:
-        """Show that there is no connection."""
-        from dataclasses import replace
-
-        self.snapshot = replace(self.snapshot, link=LinkState(Link.REFUSED, error=error.title))
+    async def go_to_seat(self, seat: Seat) -> None:
+        """Bring a host to the front; what runs on the others goes on."""
+        if seat is self.front:
+            return
+        self.front = seat
+        await self.switch_mode(seat.mode)
+        if not seat.cockpit.furnished:
+            await seat.cockpit.furnish()
+        self.shown = seat.snapshot
+        seat.cockpit.lay_out()
 
     async def look_at_files(self) -> None:
         """Ask the host for the state of git and of every patch."""
         from console.operations import host, patches
 
-        desk = self.need_desk()
+        seat = self.seat
+        desk = seat.need_desk()
         try:
             await host.git_state(desk)
             await patches.statuses(desk)
-            self.reasons.pop("patches", None)
+            seat.reasons.pop("patches", None)
         except ConsoleError as error:
-            self.reasons["patches"] = error.one_line()
-        self.cockpit.patches.list.asked = True
-        self.cockpit.patches.show(desk.store.snapshot, self.reasons.get("patches", ""))
+            seat.reasons["patches"] = error.one_line()
+        seat.cockpit.patches.list.asked = True
+        seat.cockpit.patches.show(desk.store.snapshot, seat.reasons.get("patches", ""))
+
+    # what is asked and told
 
     async def ask_passphrase(self, file: str) -> str | None:
         """Ask for the passphrase of a key file; nothing keeps it."""
@@ -133,24 +168,16 @@ class TokwattApp(App[int]):
         self.notify(said, severity=severity, markup=False)  # a toast's title would be read as markup
 
     def tell_lasting(self, error: ConsoleError) -> None:
-        """Tell a fault that stays until it was read."""
-        self.cockpit.receipt.show_fault(error)
+        """Tell a fault that stays until it was read, at the host that it is about."""
+        if self.seat.cockpit.furnished:
+            self.seat.cockpit.receipt.show_fault(error)
+        else:
+            self.tell(error)
 
     def copy(self, text: str) -> None:
         """Send text that the operator picked to the terminal's clipboard."""
         self.copy_to_clipboard(text)
         self.say("sent to the terminal's clipboard (OSC 52)")
-
-    def link_fault(self) -> LinkLostError | None:
-        """Return why nothing can be asked of the host now, if so: nothing is queued silently."""
-        state = self.desk.link.state if self.desk is not None else self.snapshot.link
-        if state.link is Link.UP:
-            return None
-        host = self.snapshot.host.name or "no host"
-        if self.desk is None:
-            said = "is being connected" if state.link is Link.CONNECTING else "is not connected"
-            return LinkLostError(f"{host} {said}: this needs the host", state.error, "ctrl+r tries again")
-        return LinkLostError(f"{host}: link lost, this needs the host", state.error, "ctrl+r tries now")
 
     async def do(self, verb: str) -> None:
         """Do a verb of the catalogue."""
@@ -179,35 +206,34 @@ class TokwattApp(App[int]):
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
 
     async def leave(self) -> None:
-        """End our programs on the host and the screen; the server goes on."""
-        for group in ("bridge", "pulse", "gpus", "throughput", "run", "log", "survey"):
-            self.workers.cancel_group(self, group)
-        if self.desk is not None:
-            with contextlib.suppress(ConsoleError, TimeoutError):
-                async with asyncio.timeout(3):
-                    await self.desk.link.close()
+        """End our programs on the hosts and the screen; the servers go on."""
+        from console.ui.connecting import READINGS
+
+        for seat in self.seats:
+            for group in READINGS:
+                self.workers.cancel_group(self, seat.group(group))
+        desks = [seat.desk for seat in self.seats if seat.desk is not None]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                await asyncio.gather(*(_closed(desk) for desk in desks))
         self.exit(0)
 
 
-def run_cockpit_on(target: object, *, profile: str | None = None, readonly: bool = False) -> int:
-    """Run the cockpit on a host that is already resolved, such as the demo's."""
-    return _run(Options((str(getattr(target, "name", "")),), profile, readonly, None, target))
+async def _closed(desk: Desk) -> None:
+    with contextlib.suppress(ConsoleError):
+        await desk.link.close()
 
 
 def run_cockpit(
     *, hosts: tuple[str, ...], profile: str | None, readonly: bool, accept_key: str | None, target: object | None = None
 ) -> int:
     """Run the cockpit until the operator leaves; return the exit code."""
-    return _run(Options(hosts, profile, readonly, accept_key, target))
-
-
-def _run(options: Options) -> int:
     from console.ui.leaving import last_words, terminal_fault
 
     if fault := terminal_fault():
         raise fault
     gc.disable()
-    app = TokwattApp(options, plain_driver() if must_be_plain() else None)
+    app = TokwattApp(Options(hosts, profile, readonly, accept_key, target), plain_driver() if must_be_plain() else None)
     code = app.run()
     last_words(app)
     return code if code is not None else (app.return_code or 0)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 READINGS_PER_S = 4
 """Paints of gauges alone; sampling may be faster."""
 
+BEHIND_PER_S = 1
+"""The same for a host that is not in front: its tab alone is seen."""
+
 READINGS = {"gpus", "gpu_history", "throughput", "tok_s_history", "best_tok_s", "link"}
 SHOWN = [name for name in Snapshot.__slots__ if name not in READINGS]
 
@@ -26,11 +29,13 @@ def only_readings(old: Snapshot, new: Snapshot) -> bool:
 
 async def bridge(app: TokwattApp, store: Store) -> None:
     """Carry the newest snapshot to the screen for as long as the app lasts."""
-    painted = 0.0
+    painted, seat = 0.0, app.seat
     async for snapshot in store.changes():
-        while only_readings(app.snapshot, snapshot) and (wait := painted + 1 / READINGS_PER_S - clock.monotonic()) > 0:
+        while only_readings(seat.snapshot, snapshot):
+            per_s = READINGS_PER_S if seat is app.front else BEHIND_PER_S
+            if (wait := painted + 1 / per_s - clock.monotonic()) <= 0:
+                break
             await asyncio.sleep(min(wait, 0.05))
             snapshot = store.snapshot
-        link = app.desk.link.state if app.desk is not None else snapshot.link
-        app.snapshot = replace(snapshot, link=link)
+        app.snapshot = replace(snapshot, link=seat.link if seat.desk is not None else snapshot.link)
         painted = clock.monotonic()

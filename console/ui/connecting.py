@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from console.domain.host import Link, LinkState
 from console.domain.run import Run
 from console.errors import ConsoleError, HostKeyUnknownError
 from console.ui.worker import launch
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from console.ui.app import TokwattApp
 
 RETRY_S = 5.0
-PULSE_S = 3.0
+
+READINGS = ("bridge", "gpus", "throughput", "run", "log", "survey")
+"""Groups of workers that last as long as the cockpit."""
 
 
 async def connect(app: TokwattApp) -> None:
@@ -23,25 +27,32 @@ async def connect(app: TokwattApp) -> None:
     from console.operations.opening import open_desk
     from console.ui.modals.confirm import HostKeyModal
 
-    accept = app.options.accept_key
-    app.connecting()
+    seat = app.seat
+    accept = seat.options.accept_key
+    app.snapshot = replace(app.snapshot, link=LinkState(Link.CONNECTING))
     while True:
         try:
-            desk = await open_desk(**app.options.desk(accept), say=app.say, ask_passphrase=app.ask_passphrase)
+            desk = await open_desk(**seat.options.desk(accept), say=app.say, ask_passphrase=app.ask_passphrase)
         except HostKeyUnknownError as error:
             question = HostKeyModal(error.host, error.port, error.key_type, error.fingerprint)
             if not await app.push_screen_wait(question):
                 app.tell_lasting(error)
-                app.connecting_failed(error)
+                _refused(app, error)
                 return
             accept = error.fingerprint
         except ConsoleError as error:
-            app.connecting_failed(error)
+            _refused(app, error)
             raise
         else:
             break
-    app.take(desk)
+    seat.desk = desk
+    app.snapshot = desk.store.snapshot
     begin(app, desk)
+
+
+def _refused(app: TokwattApp, error: ConsoleError) -> None:
+    """Show that there is no connection."""
+    app.snapshot = replace(app.snapshot, link=LinkState(Link.REFUSED, error=error.title))
 
 
 def begin(app: TokwattApp, desk: Desk) -> None:
@@ -49,11 +60,11 @@ def begin(app: TokwattApp, desk: Desk) -> None:
     from console.ui.bridge import bridge
 
     launch(app, bridge, app, desk.store, group="bridge", exclusive=True)
-    launch(app, _pulse, desk, group="pulse", exclusive=True, watching="link")
     launch(app, _keep, app, "gpus", lambda: _watch("watch_gpus", desk), group="gpus", exclusive=True)
     launch(app, _keep, app, "throughput", lambda: _watch("watch_throughput", desk), group="throughput", exclusive=True)
     launch(app, _keep, app, "run", lambda: _run(desk), group="run", exclusive=True)
-    launch(app, survey, app, desk, group="survey", exclusive=True)
+    if app.cockpit.furnished:
+        launch(app, survey, app, desk, group="survey", exclusive=True)
 
 
 async def _watch(name: str, desk: Desk) -> None:
@@ -78,16 +89,6 @@ async def _keep(app: TokwattApp, name: str, reading: Callable[[], Awaitable[None
         except ConsoleError as error:
             app.reasons[name] = error.one_line()
         await asyncio.sleep(RETRY_S)
-
-
-async def _pulse(desk: Desk) -> None:
-    """Measure the round trip, so that the age of the link is known."""
-    while True:
-        try:
-            await desk.link.measure()
-        except ConsoleError:
-            await asyncio.sleep(0.5)
-        await asyncio.sleep(PULSE_S)
 
 
 async def survey(app: TokwattApp, desk: Desk) -> None:

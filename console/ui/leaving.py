@@ -25,7 +25,8 @@ def terminal_fault() -> UsageError | None:
 
 def last_words(app: TokwattApp) -> None:
     """Say on stderr what goes on without us."""
-    run = app.snapshot.run
-    if run is not None and run.phase in (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY):
-        pid = f", pid {run.process.pid}" if run.process else ""
-        sys.stderr.write(f"tokwatt: the server goes on: run {run.id}{pid} on {app.snapshot.host.name}\n")
+    for seat in app.seats:
+        run = seat.snapshot.run
+        if run is not None and run.phase in (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY):
+            pid = f", pid {run.process.pid}" if run.process else ""
+            sys.stderr.write(f"tokwatt: the server goes on: run {run.id}{pid} on {seat.snapshot.host.name}\n")

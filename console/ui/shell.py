@@ -18,7 +18,7 @@ def shell_argv(app: TokwattApp) -> list[str]:
     host = app.snapshot.host
     if host.is_local:
         return [os.environ.get("SHELL", "/bin/sh"), "-l"]
-    target = app.target
+    target = app.seat.target
     argv = ["ssh", "-t"]
     if not getattr(target, "read_config", True):
         argv += ["-F", "none"]

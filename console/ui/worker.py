@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.dom import DOMNode
 
 from console.errors import AlreadySoError, ConsoleError
+from console.ui.seats import AT, Seat
 
 if TYPE_CHECKING:
     from textual.worker import Worker
@@ -29,8 +30,9 @@ def launch(
     exclusive: bool = False,
     lasting: bool = False,
     watching: str = "",
+    seat: Seat | None = None,
 ) -> Worker[None]:
-    """Run an operation in a worker.
+    """Run an operation in a worker that stays with one host.
 
     Args:
         app: Who tells the faults.
@@ -40,23 +42,33 @@ def launch(
         exclusive: Whether the newest of a group is the only one.
         lasting: Whether a fault stays until it was read, such as that of a write.
         watching: Name of an endless reading; its fault is told in its pane instead.
+        seat: The host that it is about; none means the one at hand.
     """
+    seat = seat or app.seat
     return app.run_worker(
-        partial(_funnel, app, partial(work, *arguments), lasting, watching),
-        group=group,
+        partial(_funnel, app, seat, partial(work, *arguments), lasting, watching),
+        group=seat.group(group),
         exclusive=exclusive,
         name=group,
     )
 
 
-async def _funnel(app: TokwattApp, work: Callable[[], Coroutine[Any, Any, None]], lasting: bool, watching: str) -> None:
+def end_group(app: TokwattApp, group: str) -> None:
+    """End the workers of a group at the host at hand."""
+    app.workers.cancel_group(app, app.seat.group(group))
+
+
+async def _funnel(
+    app: TokwattApp, seat: Seat, work: Callable[[], Coroutine[Any, Any, None]], lasting: bool, watching: str
+) -> None:
+    AT.set(seat)  # for this worker's task and what it starts
     try:
         await work()
     except AlreadySoError as error:
         app.tell(error)
     except ConsoleError as error:
         if watching:
-            app.reasons[watching] = error.one_line()
+            seat.reasons[watching] = error.one_line()
         elif lasting:
             app.tell_lasting(error)
         else:

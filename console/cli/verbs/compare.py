@@ -41,7 +41,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     diff.add_argument("-U", "--context", type=int, default=3, metavar="N", help="equal lines around each change")
     diff.add_argument("-w", "--ignore-space", action="store_true", help="do not tell changes of white space")
     diff.add_argument("-y", "--side-by-side", action="store_true")
-    diff.set_defaults(act=show_diff)
+    diff.set_defaults(act=show_diff, many_hosts=True)
 
     changed = verbs.add_parser(
         "changed", parents=both, help="what was changed by hand: every engine package against RECORD or git"

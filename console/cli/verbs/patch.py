@@ -37,7 +37,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
 
     check = actions.add_parser("check", parents=both, help="state on disk and in the process; exit 0 whatever it is")
     check.add_argument("names", nargs="*", metavar="NAME-or-FILE", help="all known patches when none is named")
-    check.set_defaults(act=check_patches, needs=_needs_of_check)
+    check.set_defaults(act=check_patches, needs=_needs_of_check, many_hosts=True)
 
     for name, act, words in (
         ("apply", apply_patches, "switch patches on, verified: all files of one or none"),

@@ -12,8 +12,9 @@ from console.errors import UsageError
 from console.ui.modals.grep import Asked, GrepModal
 from console.ui.modals.pick import Item, PickModal
 from console.ui.modals.prompt import PromptModal
+from console.ui.panes import source_find
 from console.ui.panes.source_words import bytes_pattern, names_in, pattern_of
-from console.ui.worker import launch, owner
+from console.ui.worker import end_group, launch, owner
 
 if TYPE_CHECKING:
     from console.ui.panes.source import SourcePane
@@ -29,6 +30,7 @@ def find(pane: SourcePane) -> None:
     if pane.views[-1] == "tree":
         pane.files.begin_filter()
         pane.name_it()
+        launch(owner(pane), source_find.know_names, pane, group="names", exclusive=True)
         return
     if pane.views[-1] != "code":
         ask(pane)
@@ -105,7 +107,7 @@ def ask(pane: SourcePane) -> None:
 def stop(pane: SourcePane) -> None:
     """Stop the running search."""
     if pane.hits.running:
-        owner(pane).workers.cancel_group(owner(pane), SEARCH)
+        end_group(owner(pane), SEARCH)
 
 
 async def grep(pane: SourcePane, asked: Asked) -> None:

@@ -228,7 +228,7 @@ class BenchScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Begin to measure, unless a ladder is being measured already."""
-        self.watch(self.app, "snapshot", self.show_snapshot)
+        self.watch(self.app, "shown", self.show_snapshot)
         self.watch(self.app, "theme", self._draw_again, init=False)
         if self._worker() is None:
             self.action_measure()

@@ -14,9 +14,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from console.domain.host import Link, LinkState
+from console.domain.host import Link
 from console.operations.catalogue import VERBS, Verb
 from console.state.store import Snapshot
+from console.ui.seats import Seat
 from console.ui.widgets.keys import PANES, TABS, Keys, Tabs
 from console.ui.widgets.status import Status, host_now
 from console.ui.worker import launch, owner
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from console.ui.widgets.activity import Banner, Receipt
     from console.ui.widgets.compact import CompactGauges
     from console.ui.widgets.gpus import Gpus
+    from console.ui.widgets.hosts import Hosts
     from console.ui.widgets.throughput import Throughput
 
 WIDE = (140, 40)
@@ -38,7 +40,7 @@ ANNOUNCED_AFTER_S = 10.0
 
 
 class CockpitScreen(Screen[None]):
-    """The one screen on which the work is done."""
+    """The screen on which the work at one host is done."""
 
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,8 +49,9 @@ class CockpitScreen(Screen[None]):
         if verb.keys and not verb.where
     ]
 
-    def __init__(self) -> None:
-        super().__init__(id="cockpit")
+    def __init__(self, seat: Seat) -> None:
+        super().__init__(id=seat.group("cockpit").replace(" ", "-"))
+        self.seat = seat
         self._pane = "source"
         self._zoomed = False
         self._run_id = ""
@@ -72,8 +75,10 @@ class CockpitScreen(Screen[None]):
         from console.ui.widgets.activity import Banner, Receipt
         from console.ui.widgets.compact import CompactGauges
         from console.ui.widgets.gpus import Gpus
+        from console.ui.widgets.hosts import Hosts
         from console.ui.widgets.throughput import Throughput
 
+        self.hosts = Hosts(owner(self).seats, self.seat)
         self.banner, self.receipt, self.compact = Banner(), Receipt(), CompactGauges()
         self.gpus, self.throughput, self.tabs = Gpus(), Throughput(), Tabs()
         self.source, self.patches, self.log_pane = SourcePane(), PatchesPane(), LogPane()
@@ -81,14 +86,16 @@ class CockpitScreen(Screen[None]):
         work = Horizontal(self.source, self.patches, id="work")
         self.query_one("#blank").display = False
         with self.app.batch_update():
+            await self.mount(self.hosts, before="#status")
             await self.mount(
                 self.banner, self.compact, self.tabs, gauges, work, self.log_pane, self.receipt, after="#status"
             )
             self.furnished = True
             self.show_pane("source")
-        self.watch(self.app, "snapshot", self.show_snapshot)
+        self.show_snapshot(self.seat.snapshot, self.seat.snapshot)
         self.set_interval(0.5, self._tick)
 
+    hosts: Hosts
     banner: Banner
     receipt: Receipt
     compact: CompactGauges
@@ -101,18 +108,22 @@ class CockpitScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Say whose screen it is."""
-        self.query_one(Status).show(owner(self).snapshot)
+        self.query_one(Status).show(self.seat.snapshot)
 
     # what is known
 
     def show_snapshot(self, old: Snapshot, new: Snapshot) -> None:
         """Hand the parts that changed to the widgets that show them."""
-        app = owner(self)
+        if not self.furnished:
+            if self.is_mounted:
+                self.query_one(Status).show(new)
+            return
         self.query_one(Status).show(new)
+        self.hosts.repaint()
         if new.gpus is not old.gpus or new.throughput is not old.throughput or new.marks is not old.marks or old is new:
             self._show_gauges(new)
         if new.patches is not old.patches:
-            self.patches.show(new, app.reasons.get("patches", ""))
+            self.patches.show(new, self.seat.reasons.get("patches", ""))
         if new.activities is not old.activities or old is new:
             self.receipt.show(new.activities)
         if new.run is not old.run or old is new:
@@ -123,7 +134,7 @@ class CockpitScreen(Screen[None]):
         self._show_link()
 
     def _show_gauges(self, snapshot: Snapshot) -> None:
-        reasons = owner(self).reasons
+        reasons = self.seat.reasons
         if self._single:
             self.compact.show(snapshot)
         self.gpus.show(snapshot, reasons.get("gpus", ""))
@@ -132,17 +143,21 @@ class CockpitScreen(Screen[None]):
     def _follow(self, snapshot: Snapshot) -> None:
         from console.ui.connecting import follow_log
 
-        app, run = owner(self), snapshot.run
-        if run is None or app.desk is None:
+        app, run, desk = owner(self), snapshot.run, self.seat.desk
+        if run is None or desk is None:
             return
         if run.id != self._run_id:
             self._run_id = run.id
-            launch(app, follow_log, app, app.desk, run, group="log", exclusive=True, watching="log")
+            launch(app, follow_log, app, desk, run, group="log", exclusive=True, watching="log", seat=self.seat)
         elif self._phase == "starting" and run.phase.value in ("ready", "failed", "lost"):
             self._announce(run.phase.value, host_now(snapshot) - run.started_at)
         if run.phase.value != self._phase:
             self._phase = run.phase.value
-            launch(app, app.look_at_files, group="check", exclusive=True, watching="patches")
+            self._check()
+
+    def _check(self) -> None:
+        app = owner(self)
+        launch(app, app.look_at_files, group="check", exclusive=True, watching="patches", seat=self.seat)
 
     def _announce(self, phase: str, lasted_s: float) -> None:
         """Tell a start-up that has come to its end; after a short one the bell is enough."""
@@ -153,30 +168,29 @@ class CockpitScreen(Screen[None]):
         word = "is ready" if phase == "ready" else "failed to start"
         app.announce(f"tokwatt: the server {word}, after {int(lasted_s // 60)} min {int(lasted_s % 60)} s")
 
-    def _link(self) -> LinkState:
-        app = owner(self)
-        return app.desk.link.state if app.desk is not None else app.snapshot.link
-
     def _show_link(self) -> None:
-        app, state = owner(self), self._link()
+        seat, state = self.seat, self.seat.link
         self._heard_at = state.heard_at or self._heard_at
-        if state.link is Link.UP and self._was_down and app.desk is not None:
-            launch(app, app.look_at_files, group="check", exclusive=True, watching="patches")
+        if state.link is Link.UP and self._was_down and seat.desk is not None:
+            self._check()
         self._was_down = state.link is not Link.UP
-        down = self.banner.show(app.snapshot.host.name, state, self._heard_at)
-        self.set_class(down and app.desk is not None, "-stale")
+        down = self.banner.show(seat.snapshot.host.name, state, self._heard_at)
+        self.set_class(down and seat.desk is not None, "-stale")
 
     def _tick(self) -> None:
-        app = owner(self)
-        if self._link() is not app.snapshot.link:
-            app.snapshot = replace(app.snapshot, link=self._link())
-        snapshot = app.snapshot
+        seat = self.seat
+        if seat.link is not seat.snapshot.link:
+            seat.snapshot = replace(seat.snapshot, link=seat.link)
+            self.hosts.repaint()
+        if seat is not owner(self).front:
+            return
+        snapshot = seat.snapshot
         self.query_one(Status).show(snapshot)
         self._show_gauges(snapshot)
         self._show_link()
         self.receipt.show(snapshot.activities)
         self.log_pane.show(snapshot.run, host_now(snapshot))
-        self.log_pane.view.reason = app.reasons.get("log", "") or app.reasons.get("run", "")
+        self.log_pane.view.reason = seat.reasons.get("log", "") or seat.reasons.get("run", "")
 
     # layout
 
@@ -205,13 +219,13 @@ class CockpitScreen(Screen[None]):
             self.query_one(f"#{pane}").display = not single or pane == self._pane
         self.query_one("#gauges").display = not single or self._pane in ("gpus", "throughput")
         self.query_one("#work").display = not single or self._pane in ("source", "patches")
-        gpus = owner(self).snapshot.gpus
+        gpus = self.seat.snapshot.gpus
         if not single:
             self.query_one("#gauges").styles.height = max(9, min(11, len(gpus.gpus) + 3 if gpus else 9))
         else:
             self.query_one("#gauges").styles.height = "1fr"
         self.tabs.show(self._pane)
-        self._show_gauges(owner(self).snapshot)
+        self._show_gauges(self.seat.snapshot)
 
     def show_pane(self, pane: str) -> None:
         """Focus a pane at once, so that the next key is its own, and show it where only one has room."""
@@ -231,6 +245,11 @@ class CockpitScreen(Screen[None]):
                 self.query_one(Keys).show(PANES.get(self._pane, ""))
                 self.tabs.show(self._pane)
                 return
+
+    def on_hosts_picked(self, event: Hosts.Picked) -> None:
+        """Go to the host whose tab was picked."""
+        app = owner(self)
+        self.run_worker(app.go_to_seat(event.seat), group="seat")
 
     def on_tabs_picked(self, event: Tabs.Picked) -> None:
         """Show the pane whose name was clicked."""
@@ -256,6 +275,8 @@ class CockpitScreen(Screen[None]):
             case "zoom_pane":
                 self._zoomed = not self._zoomed
                 self.show_pane(self._pane)
+            case "next_host" | "previous_host":
+                self.hosts.step(1 if verb.id == "next_host" else -1)
             case "switch_theme":
                 owner(self).switch_theme()
             case "go_back":

@@ -152,7 +152,7 @@ class ProfilesScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Read the profiles, then ask the server what is in force."""
-        self.watch(self.app, "snapshot", self.show_snapshot)
+        self.watch(self.app, "shown", self.show_snapshot)
         self.query_one(ProfileList).focus()
         launch(owner(self), self._read, group="profiles", exclusive=True)
 
