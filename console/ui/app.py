@@ -119,12 +119,16 @@ class TokwattApp(App[int]):
 
     async def go_to_seat(self, seat: Seat) -> None:
         """Bring a host to the front; what runs on the others goes on."""
+        from console.ui.connecting import survey
+
         if seat is self.front:
             return
         self.front = seat
         await self.switch_mode(seat.mode)
         if not seat.cockpit.furnished:
             await seat.cockpit.furnish()
+            if seat.desk is not None:
+                launch(self, survey, self, seat.desk, group="survey", exclusive=True, seat=seat)
         self.shown = seat.snapshot
         seat.cockpit.lay_out()
 
