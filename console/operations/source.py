@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 import posixpath
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from console.domain import diff
 from console.domain.source import Document, GrepHit, Place, Reference, References, Symbol, TreeEntry
 from console.domain.text import SafeText
 from console.errors import ConsoleError, UsageError
 from console.operations.desk import Desk
+from console.remote.link import HostLink
 from console.source import diffs, documents, search, symbols
+from console.source import names as finding
 from console.source import references as naming
 from console.source.documents import Spot
+from console.source.names import Finder, Names
 from console.source.places import parse_place
 from console.source.symbols import named, outline
 
-__all__ = ["named", "outline", "parse_place"]
+__all__ = ["Finder", "Names", "named", "outline", "parse_place", "place_wanted"]
+
+place_wanted = finding.place
 
 COMPLAINTS_TOLD = 3
 
@@ -28,6 +35,11 @@ PAGE = 1000
 
 WINDOW = 4 << 20
 """Bytes that are fetched at once of a file that is too big to be opened whole."""
+
+NAMES_FRESH_S = 300.0
+"""How long the names below a folder are believed without asking again."""
+
+_names: WeakKeyDictionary[HostLink, dict[tuple[str, ...], tuple[float, Names]]] = WeakKeyDictionary()
 
 
 def resolve(desk: Desk, path: str) -> str:
@@ -67,6 +79,38 @@ async def tree(desk: Desk, path: str = "") -> tuple[TreeEntry, ...]:
     if folder.total > len(folder.entries):
         desk.say(f"{folder.path}: only {len(folder.entries):,} of {folder.total:,} names are shown")
     return folder.entries
+
+
+def names_known(desk: Desk, path: str = "") -> Names | None:
+    """Return the names below a folder as they were asked for before, however long ago."""
+    known = _names.get(desk.link, {}).get(candidates(desk, path or "."))
+    return known[1] if known is not None else None
+
+
+async def names(desk: Desk, path: str = "", *, again: bool = False) -> AsyncIterator[Names]:
+    """Yield every file below a folder by name, more of them each time, the last time complete.
+
+    The host is asked once: one round trip; afterwards they are known for some minutes.
+
+    Args:
+        desk: The desk.
+        path: As for `resolve`; the engine package when none is named.
+        again: Ask although they are known.
+    """
+    _must_have_tree(desk, path)
+    paths = candidates(desk, path or ".")
+    kept = _names.setdefault(desk.link, {})
+    if not again and paths in kept and time.monotonic() - kept[paths][0] < NAMES_FRESH_S:
+        yield kept[paths][1]
+        return
+    parts = finding.names(desk.link, paths)
+    try:
+        async for found in parts:
+            if found.complete:
+                kept[paths] = (time.monotonic(), found)
+            yield found
+    finally:
+        await parts.aclose()  # type: ignore[attr-defined]
 
 
 async def open_document(desk: Desk, path: str, *, first: int = 1, count: int | None = None, line: int = 0) -> Document:

@@ -33,8 +33,14 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     )
     both = [*parents, package]
 
-    ls = verbs.add_parser("ls", parents=both, help="list a folder of the host, with git letters")
+    ls = verbs.add_parser(
+        "ls", parents=both, help="list a folder of the host, with git letters; --find finds files below it by letters"
+    )
     ls.add_argument("path", nargs="?", default="", metavar="PATH", help="relative to the engine package")
+    ls.add_argument(
+        "--find", metavar="TEXT", help="every file below PATH whose name has these letters in order, best first"
+    )
+    ls.add_argument("--limit", type=int, default=100, metavar="N", help="names of --find, 0 for all")
     ls.set_defaults(act=list_folder)
 
     cat = verbs.add_parser("cat", parents=both, help="show a file, some lines, or a whole def or class")
@@ -97,6 +103,8 @@ async def list_folder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     from console.operations import source
 
     await _find_package(desk, args.path)
+    if args.find is not None:
+        return await _find_files(args, desk, out)
     entries = await source.tree(desk, args.path)
     if out.json:
         path = posixpath.dirname(entries[0].path) if entries else source.resolve(desk, args.path or ".")
@@ -105,6 +113,33 @@ async def list_folder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     for entry in entries:
         out.line(_entry_line(entry))
     return 0
+
+
+async def _find_files(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `ls --find`."""
+    from console.operations import source
+
+    if args.limit < 0:
+        raise UsageError("ls: --limit takes no negative number")
+    found = [part async for part in source.names(desk, args.path)][-1]
+    finder = source.Finder(found.names)
+    names = [name for name, _ in finder.find(args.find, args.limit or len(found.names))]
+    total = finder.count(args.find)
+    if out.json:
+        files = [json_name(found.path(name)) for name in names]
+        out.document(
+            path=json_name(found.root), files=files, matching=total, names=len(found.names), limited=found.limited
+        )
+    else:
+        for name in names:
+            out.line(found.path(name))
+        if total > len(names):
+            out.say(f"the best {len(names):,} of {total:,}; --limit 0 tells all")
+    if found.limited:
+        out.say(f"{found.root}: only the first {len(found.names):,} names were looked at")
+    if found.unreadable:
+        out.say(f"{found.root}: {found.unreadable:,} folders cannot be read")
+    return 0 if names else 1
 
 
 def _entry(entry: TreeEntry) -> dict[str, Any]:

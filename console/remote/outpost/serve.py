@@ -22,6 +22,7 @@ from . import (
     search,
     tail,
     transaction,
+    trees,
     wire,
 )
 from .calls import Call, Fault, Operation, fault_of
@@ -44,6 +45,7 @@ ROOMS = (
     search,
     tail,
     transaction,
+    trees,
 )
 
 

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from console.domain.source import Document, Symbol
 from console.errors import ConsoleError, UsageError
 from console.operations.catalogue import verbs_of
-from console.ui.panes import source_compare, source_read, source_search, source_words
+from console.ui.panes import source_compare, source_find, source_read, source_search, source_words
 from console.ui.panes.source_history import History, Spot
 from console.ui.panes.source_words import pattern_of as pattern_of
 from console.ui.widgets.changed import ChangedView
@@ -177,6 +177,10 @@ class SourcePane(Vertical, Framed):
         """Say what is filtered."""
         self.name_it()
 
+    def on_tree_view_hidden(self, event: TreeView.Hidden) -> None:
+        """Open the folders above a folder, and it."""
+        launch(owner(self), source_find.reveal, self, event.path, group="tree")
+
     def on_code_view_beyond(self, event: CodeView.Beyond) -> None:
         """Read another part of a big file."""
         if self.code.document is not None:
@@ -316,6 +320,7 @@ class SourcePane(Vertical, Framed):
 
 _ACTS: dict[str, Callable[[SourcePane], None]] = {
     "find_text": source_search.find,
+    "find_file": source_find.find_file,
     "grep_tree": source_search.ask,
     "stop_search": source_search.stop,
     "show_outline": source_read.outline,

@@ -38,6 +38,13 @@ class History:
         """Return where the reader went back from."""
         return _turn(self._future, self._past, here)
 
+    def recent(self, here: Spot | None) -> tuple[str, ...]:
+        """Return the files that the reader was in, the last one first, without the present one."""
+        paths = dict.fromkeys(spot.path for spot in reversed([*self._future, *self._past]))
+        if here is not None:
+            paths.pop(here.path, None)
+        return tuple(paths)
+
     def toggle(self, spot: Spot) -> bool:
         """Mark a spot or take its mark away; return whether it is marked now."""
         if spot in self.marks:

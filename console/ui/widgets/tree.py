@@ -1,8 +1,12 @@
-"""Tree of a folder: folders are read when they are opened, huge ones page by page; filtered as you type."""
+"""Tree of a folder: folders are read when they are opened, huge ones page by page; filtered as you type.
+
+The filter looks at every name below the top folder, whether its folder was opened or not, once the names are known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from textual import events
@@ -14,6 +18,9 @@ from console.ui.drawing import Span, wrapped
 from console.ui.widgets.lines import Lines
 
 HIDDEN = ("__pycache__", ".tokwatt", ".git")
+FILTERED_MOST = 2000
+"""Rows that a filter shows."""
+
 _LETTERS = {"M": "modified", "?": "untracked", "A": "added", "D": "deleted", "U": "conflict"}
 
 
@@ -48,6 +55,13 @@ class TreeView(Lines):
     class Filtered(Message):
         """Other names are shown."""
 
+    class Hidden(Message):
+        """A folder was chosen that is below folders which were not opened yet."""
+
+        def __init__(self, path: str) -> None:
+            super().__init__()
+            self.path = path
+
     def __init__(self) -> None:
         super().__init__(id="tree")
         self.nodes: list[Node] = []
@@ -57,11 +71,18 @@ class TreeView(Lines):
         """Whether keys are letters of the filter."""
         self.reason = ""
         """Why there is nothing to see."""
+        self.top = ""
+        """Path of the top folder."""
+        self.known: Sequence[str] = ()
+        """Every file's name below the top folder, relative to it, as far as they were asked for."""
+        self.entry_of: Callable[[str], TreeEntry] = lambda name: TreeEntry(posixpath.basename(name), name, "file")
         self._all: list[Node] = []
         self._open: set[str] = set()
 
     def root(self, entries: Sequence[TreeEntry], total: int = 0, path: str = "") -> None:
         """Show the entries of the top folder."""
+        if path != self.top:
+            self.top, self.known = path, ()
         self._all = _nodes(path, entries, 0, 0, total)
         self._open = set()
         self.filter, self.filtering = "", False
@@ -85,6 +106,10 @@ class TreeView(Lines):
             return
         node = self.nodes[self.cursor]
         if node.is_folder or node.more:
+            if node not in self._all:
+                self.end_filter()
+                self.post_message(self.Hidden(node.entry.path))
+                return
             self.end_filter()
         self.filtering = False
         if node.more:
@@ -158,21 +183,88 @@ class TreeView(Lines):
         if hits:
             self.cursor = hits[0]
 
+    def know(self, names: Sequence[str], entry_of: Callable[[str], TreeEntry]) -> None:
+        """Let the filter look at names that are not loaded, too."""
+        self.known, self.entry_of = names, entry_of
+        if self.filter:
+            here = self.nodes[self.cursor].entry.path if self.nodes else ""
+            self._show()
+            self._place_path(here)
+
+    def unfold(self, pages: Sequence[tuple[str, Sequence[TreeEntry], int]]) -> None:
+        """Open folders, the upper ones first, and put the cursor on the last."""
+        for path, entries, total in pages:
+            if path not in self._open:
+                self._open.add(path)
+                self.fill(path, entries, total)
+            self._place_path(path)
+
+    def is_open(self, path: str) -> bool:
+        """Return whether a folder's names are shown."""
+        return path in self._open
+
+    def _place_path(self, path: str) -> None:
+        at = next((at for at, node in enumerate(self.nodes) if node.entry.path == path and not node.more), None)
+        if at is not None:
+            self.place(at)
+
     def _matches(self, node: Node) -> bool:
-        return not node.more and self.filter.lower() in node.entry.name.lower()
+        return not node.more and self.filter.lower() in self._part(node.entry.path, node.entry.name).lower()
+
+    def _part(self, path: str, name: str) -> str:
+        """Return what of a path the filter is compared with: with a slash in it, all from the top folder on."""
+        return path.removeprefix(f"{self.top.rstrip('/')}/") if "/" in self.filter else name
 
     def _show(self, *, keep: bool = True) -> None:
-        self.nodes = self._all
-        if self.filter:
-            kept: list[Node] = []
-            above: list[Node] = []
-            for node in self._all:
-                del above[node.depth :]
-                if self._matches(node):
-                    kept += [*(one for one in above if one not in kept), node]
-                above.append(node)
-            self.nodes = kept
+        if not self.filter:
+            self.nodes = self._all
+        else:
+            self.nodes = self._filtered_known() if self.known else self._filtered()
         self.changed(keep=keep)
+
+    def _filtered(self) -> list[Node]:
+        kept: dict[int, Node] = {}
+        above: list[tuple[int, Node]] = []
+        for number, node in enumerate(self._all):
+            del above[node.depth :]
+            if self._matches(node):
+                kept |= dict(above)
+                kept[number] = node
+            above.append((number, node))
+        return [kept[number] for number in sorted(kept)]
+
+    def _filtered_known(self) -> list[Node]:
+        """Return every name that matches, its folders above it, as far as loaded with what is known of it."""
+        wanted = self.filter.lower()
+        at_path = "/" in wanted
+        loaded = {node.entry.path: node for node in self._all if not node.more}
+        base = self.top.rstrip("/")
+        chosen: dict[str, bool] = {}
+        for name in self.known:
+            cut = name.rfind("/") + 1
+            folders = name[:cut].lower()
+            if wanted in (name if at_path else name[cut:]).lower():
+                chosen[name] = False
+            if wanted in folders:  # a part of it may be a folder that matches
+                for end in [at for at, sign in enumerate(name[:cut]) if sign == "/"]:
+                    part = name[:end]
+                    if wanted in (part if at_path else posixpath.basename(part)).lower():
+                        chosen[part] = True
+            if len(chosen) >= FILTERED_MOST:
+                break
+        for path, node in loaded.items():  # an empty folder, or a name since made, is in no list of files
+            if self._matches(node):
+                chosen.setdefault(path.removeprefix(f"{base}/"), node.is_folder)
+        for name in list(chosen):
+            while name := posixpath.dirname(name):
+                chosen[name] = True
+        nodes = []
+        for name in sorted(chosen, key=lambda name: _place(name, chosen[name])):
+            present = loaded.get(f"{base}/{name}")
+            folder = TreeEntry(posixpath.basename(name), f"{base}/{name}", "dir")
+            made = folder if chosen[name] else self.entry_of(name)
+            nodes.append(present or Node(made, name.count("/")))
+        return nodes
 
     def count(self) -> int:
         """Return how many rows there are."""
@@ -211,6 +303,12 @@ class TreeView(Lines):
         if self.reason:
             return [[], *wrapped(clean(self.reason), self.size.width, "warn")]
         return [[], [("  the engine's code on the host", "dim")], [("  reading…", "dim")]]
+
+
+def _place(name: str, is_folder: bool) -> list[tuple[bool, str]]:
+    """Return where a name stands: in each folder the folders first."""
+    *folders, last = name.lower().split("/")
+    return [*((False, folder) for folder in folders), (not is_folder, last)]
 
 
 def _nodes(path: str, entries: Sequence[TreeEntry], depth: int, offset: int, total: int) -> list[Node]:
