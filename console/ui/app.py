@@ -19,7 +19,7 @@ from console.state.store import Snapshot
 from console.ui.glyphs import must_be_plain, plain_driver
 from console.ui.options import Options
 from console.ui.screens.cockpit import CockpitScreen
-from console.ui.seats import AT, Seat, seats_of
+from console.ui.seats import AT, FIRST, Seat, seats_of
 from console.ui.theme import DARK, LIGHT
 from console.ui.worker import launch
 
@@ -36,6 +36,7 @@ class TokwattApp(App[int]):
     TITLE = "tokwatt"
     CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "screens/cockpit.tcss"]
     ENABLE_COMMAND_PALETTE = False
+    DEFAULT_MODE: ClassVar[str] = FIRST
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "act('quit')", show=False, priority=True),
         Binding("ctrl+c", "act('quit')", show=False),
@@ -49,16 +50,13 @@ class TokwattApp(App[int]):
         self.seats = seats_of(options)
         for seat in self.seats:
             seat.cockpit = CockpitScreen(seat)
+            self.add_mode(seat.mode, seat.screen)
         self.front = self.seats[0]
         """The seat that is on the screen."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name
         self.set_reactive(TokwattApp.shown, self.front.snapshot)
-
-    def get_default_screen(self) -> CockpitScreen:
-        """Begin in the first cockpit."""
-        return self.front.cockpit
 
     async def on_ready(self) -> None:
         """Connect once the first frame is out; what stands now is no garbage."""
@@ -67,8 +65,6 @@ class TokwattApp(App[int]):
         gc.enable()
         gc.freeze()
         await self.front.cockpit.furnish()
-        for seat in self.seats[1:]:
-            self.add_mode(seat.mode, seat.screen)
         for seat in self.seats:
             launch(self, connect, self, group="connect", exclusive=True, lasting=True, seat=seat)
 

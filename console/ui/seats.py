@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 AT: ContextVar[Seat] = ContextVar("seat")
 """The seat that a worker was started at: it stays there although the operator goes on to another host."""
 
+FIRST = "host"
+"""The stack of screens that the app begins with."""
+
 
 class Seat:
     """One host of the cockpit.
@@ -47,8 +50,8 @@ class Seat:
 
     @property
     def mode(self) -> str:
-        """The name of the stack of screens of this host; the first has the one that the app begins with."""
-        return self.group("host") if self.number else "_default"
+        """The name of the stack of screens of this host."""
+        return self.group(FIRST)
 
     def screen(self) -> CockpitScreen:
         """Return the lowest screen of the stack."""
