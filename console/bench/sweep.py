@@ -68,13 +68,15 @@ class Sweep:
         self._sources = EngineSources(client, clock_offset_s)
         self.power: deque[GpuSample] = deque(maxlen=SAMPLES_KEPT)
         """Filled by whoever samples the GPUs meanwhile."""
+        self.first_repeat = 0
+        """Number of the first repeat, where the seeds begin."""
         self.progress = SweepProgress(target.run_id, bench.concurrency, bench.repeats)
         self.windows: list[tuple[float, float]] = []
         """Of the measurements done, in the host's time."""
 
     async def run(self) -> AsyncGenerator[SweepProgress, None]:
         """Yield the progress, each measurement as it is done; closing the iterator ends the load."""
-        for repeat in range(self._bench.repeats):
+        for repeat in range(self.first_repeat, self.first_repeat + self._bench.repeats):
             for concurrency in self._bench.concurrency:
                 async with aclosing(self._one(concurrency, repeat)) as steps:
                     async for progress in steps:

@@ -212,23 +212,54 @@ class ExperimentState:
     """An experiment as its journal tells it now."""
 
     id: str
-    spec: ExperimentSpec
-    arms: tuple[Arm, ...]
+    name: str
+    host: str
+    created_at: float
+    title: str = ""
+    badge: str = ""
+    operator: str = ""
+    path: str = ""
+    digest: str = ""
+    base: str = ""
+    """Name of the profile."""
+    metric: str = "output_tok_s"
+    decide_at: int = 0
+    concurrency: tuple[int, ...] = ()
+    repeats: int = 0
+    target: str = ""
+    """The profile's line to look at, in words: never a comparison."""
     outcomes: tuple[ArmOutcome, ...] = ()
+    """The base first, then the arms in the order of the file."""
     ledger: tuple[LedgerLine, ...] = ()
+    where: str = ""
+    """State that the host was left in, or is being brought into: never empty once it began."""
     step: str = ""
-    """What is being done now, or where it was left."""
+    """What is being done now."""
     current: str = ""
     """Arm that is in force on the host."""
     done: int = 0
     planned: int = 0
-    """Measurements."""
+    """Visits: one arm measured once at every concurrency."""
     winner: str = ""
-    confirmed: Rated | None = None
-    """The winner's fresh measurement."""
+    confirmed: tuple[Rated, ...] = ()
+    """The winner's fresh measurement against the base."""
     finished: bool = False
     live_tok_s: float | None = None
     notes: tuple[str, ...] = ()
     noise_pct: float | None = None
-    """A/A noise of the base within this experiment: scatter of the ratio of two equal measurements."""
+    """Scatter of the ratio of two equal measurements within this experiment."""
     error: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The whole experiment's: KEEP when there is a winner."""
+        arms = [one.verdict for one in self.outcomes if one.against]
+        if self.winner:
+            return Verdict.KEEP
+        if not self.finished or Verdict.OPEN in arms:
+            return Verdict.OPEN
+        if Verdict.INCONCLUSIVE in arms:
+            return Verdict.INCONCLUSIVE
+        if arms and all(one is Verdict.SAME_ARM for one in arms):
+            return Verdict.SAME_ARM
+        return Verdict.REVERT

@@ -37,6 +37,18 @@ MIGRATIONS = (
         badge TEXT NOT NULL, receipt TEXT NOT NULL
     );
     """,
+    """
+    CREATE TABLE experiments (
+        number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, host TEXT NOT NULL, name TEXT NOT NULL, path TEXT NOT NULL,
+        digest TEXT NOT NULL, created_at REAL NOT NULL, badge TEXT NOT NULL, operator TEXT NOT NULL, plan TEXT NOT NULL,
+        place TEXT NOT NULL, finished INTEGER NOT NULL
+    );
+    CREATE TABLE experiment_events (
+        number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL REFERENCES experiments, at REAL NOT NULL,
+        kind TEXT NOT NULL, data TEXT NOT NULL
+    );
+    CREATE INDEX events_of_experiment ON experiment_events (experiment);
+    """,
 )
 """Each brings the file from the version of its place to the next one."""
 
@@ -66,7 +78,7 @@ class Journal:
     async def record_run(self, entry: RunEntry) -> None:
         """Keep a run, or what is newly known of it."""
         row = (entry.host, entry.id, entry.profile, entry.engine, entry.started_at, entry.badge, _json(entry.identity))
-        await self._do(lambda db: db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row))
+        await self.transact(lambda db: db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row))
 
     async def record_measurement(
         self, host: str, one: Measurement, *, badge: str = "", telemetry: Sequence[Sequence[Any]] = ()
@@ -95,14 +107,14 @@ class Journal:
                 db.execute("INSERT INTO telemetry VALUES (?, ?)", (number, rows))
             return number
 
-        return await self._do(write)
+        return await self.transact(write)
 
     async def record_write(self, host: str, receipt: WriteReceipt, *, operator: str = "", badge: str = "") -> None:
         """Keep what a verified write did."""
         names = ("name", "verb", "files", "compiled_by", "round_trips", "ms", "notes")
         data = _json({name: getattr(receipt, name) for name in names})
         row = (time.time(), host, operator, badge, data)
-        await self._do(
+        await self.transact(
             lambda db: db.execute("INSERT INTO writes (at, host, operator, badge, receipt) VALUES (?, ?, ?, ?, ?)", row)
         )
 
@@ -114,7 +126,7 @@ class Journal:
             found = db.execute(f"SELECT * FROM runs {where} ORDER BY started_at DESC LIMIT ?", (*values, limit))
             return tuple(_run(db, row) for row in found.fetchall())
 
-        return await self._do(read)
+        return await self.transact(read)
 
     async def run(self, name: str) -> RunEntry | None:
         """Return the newest run of an id, or of `HOST:ID`."""
@@ -125,7 +137,7 @@ class Journal:
             row = db.execute(query, (run_id, host, host)).fetchone()
             return None if row is None else _run(db, row)
 
-        return await self._do(read)
+        return await self.transact(read)
 
     async def telemetry(self, number: int) -> list[list[Any]]:
         """Return the rows kept with a measurement."""
@@ -134,7 +146,7 @@ class Journal:
             row = db.execute("SELECT rows FROM telemetry WHERE number = ?", (number,)).fetchone()
             return [] if row is None else list(json.loads(zlib.decompress(row["rows"])))
 
-        return await self._do(read)
+        return await self.transact(read)
 
     async def writes(self, *, limit: int = 200) -> tuple[WriteEntry, ...]:
         """Return writes, the newest first."""
@@ -146,9 +158,10 @@ class Journal:
                 for row in found
             )
 
-        return await self._do(read)
+        return await self.transact(read)
 
-    async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do some reading or writing as one transaction."""
         return await asyncio.to_thread(self._transaction, work)
 
     def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -40,7 +40,9 @@ SECRETS = re.compile(r"(?:api_key|password|secret|passphrase|(?:hf|auth|access|b
 REDACTED = "•••"
 
 
-async def sweep(desk: Desk, *, concurrency: Sequence[int] = (), repeats: int = 0) -> AsyncIterator[SweepProgress]:
+async def sweep(
+    desk: Desk, *, concurrency: Sequence[int] = (), repeats: int = 0, first_repeat: int = 0
+) -> AsyncIterator[SweepProgress]:
     """Measure a ladder against the ready server; yields the progress, the last one complete.
 
     Closing the iterator, or cancelling its task, ends the load on the host.
@@ -49,6 +51,7 @@ async def sweep(desk: Desk, *, concurrency: Sequence[int] = (), repeats: int = 0
         desk: Its run must be ready.
         concurrency: Instead of the profile's.
         repeats: Instead of the profile's, unless 0.
+        first_repeat: Number of the first repeat: prompts follow from it, so equal numbers have equal prompts.
 
     Raises:
         ReadOnlyError: Load and an emptied prefix cache are changes, too.
@@ -63,7 +66,7 @@ async def sweep(desk: Desk, *, concurrency: Sequence[int] = (), repeats: int = 0
     began = time.monotonic()
     outcome, detail = Outcome.FAILED, "cancelled"
     try:
-        async with aclosing(_measured(desk, run, bench, limits)) as steps:
+        async with aclosing(_measured(desk, run, bench, limits, first_repeat)) as steps:
             async for progress in steps:
                 desk.store.update(sweep=progress)
                 yield progress
@@ -79,7 +82,7 @@ async def sweep(desk: Desk, *, concurrency: Sequence[int] = (), repeats: int = 0
 
 
 async def _measured(
-    desk: Desk, run: Run, bench: BenchSection, limits: LimitsSection
+    desk: Desk, run: Run, bench: BenchSection, limits: LimitsSection, first_repeat: int
 ) -> AsyncGenerator[SweepProgress, None]:
     from console.journal.book import Journal
     from console.remote.http import http_client
@@ -95,7 +98,7 @@ async def _measured(
         await journal.record_run(_entry(desk, run, identity))
         tokens = token_range(await _vocabulary(desk, identity["resolved"]))
         ladder = Sweep(desk.link, client, replace(_target(run), token_range=tokens), bench, limits, offset_s)
-        ladder.power = samples
+        ladder.power, ladder.first_repeat = samples, first_repeat
         kept = 0
         async with aclosing(ladder.run()) as steps:
             async for progress in steps:
@@ -229,6 +232,7 @@ async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
         "resolved": {name: REDACTED if _secret(name, value) else value for name, value in resolved.items()},
         "patches_on": list(run.patches_on),
         "hashes": {one.path: one.sha256 for one in run.hashes},
+        "ready_s": None if run.ready_at is None else round(max(0.0, run.ready_at - run.started_at), 1),
         "versions": dict(run.versions),
         "package": None if snapshot.package is None else snapshot.package.version,
         "git": None if snapshot.git is None else {"commit": snapshot.git.commit, "dirty": list(snapshot.git.dirty)},

@@ -11,6 +11,7 @@ from console.domain.host import GitState, Host, HostFacts, LinkState, Package
 
 if TYPE_CHECKING:  # making their dataclasses takes 40 ms, which the first frame does not have
     from console.domain.activity import Activity
+    from console.domain.experiment import ExperimentState
     from console.domain.gpu import GpuSample
     from console.domain.measurement import SweepProgress
     from console.domain.patch import PatchStatus
@@ -56,6 +57,7 @@ class Snapshot:
     """(host time, output tok/s), one a second, the last minute."""
     best_tok_s: float | None = None
     sweep: SweepProgress | None = None
+    experiment: ExperimentState | None = None
     activities: tuple[Activity, ...] = ()
     """Newest last."""
     marks: tuple[Mark, ...] = ()
