@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from console.domain.run import LogKind
+from console.engines.causes import COMPILER
 from console.engines.prefixes import seconds_between
 from console.engines.protocol import Sense
 from console.engines.sglang import failures
@@ -136,6 +137,9 @@ class SglangGrammar:
             return Sense(values={"hint": message.partition(".")[0], "path": hint["path"]}, severity="warning")
         if message.startswith(_WARNINGS):
             return Sense(values=_pairs(message.partition(". ")[2].rpartition(". ")[2]), severity="warning")
+        if not stamped and (complaint := COMPILER.match(message[:4096])):
+            what = complaint["what"][:300]
+            return Sense(values={"compiler": what}, severity="error", lines=(what,))
         if message.startswith("self.cur_batch.batch_size()="):
             return Sense(values={key: int(value) for key, value in _BATCH_STATE.findall(message)})
         if comm := _NCCL_COMM.search(message[:400]):

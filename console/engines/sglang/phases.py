@@ -7,7 +7,8 @@ from datetime import datetime
 
 from console.domain.run import Failure, LogKind, LogRecord, Rung
 from console.domain.text import SafeText, clean
-from console.engines.sglang.failures import FailureFinder
+from console.engines.finder import FailureFinder
+from console.engines.sglang.failures import WAYS
 
 ORDER = (
     "start",
@@ -44,7 +45,7 @@ class SglangWatch:
 
     def __init__(self) -> None:
         self._steps: dict[str, _Step] = {}
-        self._finder = FailureFinder()
+        self._finder = FailureFinder(WAYS)
         self._base: datetime | None = None
         self._latest = 0.0
         self._ready = False
