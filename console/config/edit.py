@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tomli_w
 import tomlkit
 from tomlkit.items import Table
 
 from console.config.lines import read_toml
-from console.errors import ConsoleError, FormatError
+from console.errors import ConsoleError, FormatError, RefusedError
 
 
 def set_values(path: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
@@ -45,10 +44,26 @@ def edited(text: str, changes: Mapping[tuple[str, ...], Any], path: str = "") ->
     return tomlkit.dumps(document)
 
 
-def write_new(path: Path, data: Mapping[str, Any], comment: str = "") -> None:
-    """Write a new TOML file, with a comment on top."""
-    head = "".join(f"# {line}\n" for line in comment.splitlines())
-    write_whole(path, (head + tomli_w.dumps(dict(data))).encode())
+def write_new_text(path: Path, text: str) -> None:
+    """Write a new file, whole or not at all; `RefusedError` when the name is taken, even a moment ago."""
+    if path.is_symlink() or path.exists():
+        raise RefusedError(f"{path} is there already, nothing is overwritten", hint="choose another name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(beside).chmod(0o644)
+            os.link(beside, path)
+        finally:
+            Path(beside).unlink(missing_ok=True)
+    except FileExistsError as error:
+        raise RefusedError(f"{path} is there already, nothing is overwritten", hint="choose another name") from error
+    except OSError as error:
+        raise ConsoleError(f"{path}: cannot be written", error.strerror or str(error)) from error
 
 
 def write_whole(path: Path, content: bytes) -> None:

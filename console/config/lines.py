@@ -45,6 +45,12 @@ def dotted(key: KeyPath) -> str:
     return text
 
 
+def kind_word(value: object) -> str:
+    """Return what a TOML value is, in words."""
+    words = {bool: "true or false", str: "a string", int: "an integer", float: "a number", list: "an array"}
+    return words.get(type(value), "a table" if isinstance(value, Mapping) else f"a {type(value).__name__}")
+
+
 def read_toml(path: Path) -> TomlFile:
     """Read and parse a file; `FormatError` with file and line when it is not TOML."""
     try:

@@ -10,7 +10,9 @@ from typing import Any, get_args
 import msgspec
 
 from console.config import paths
-from console.config.lines import KeyPath, TomlFile, parse_toml, read_toml
+from console.config.layers import chain_of, laid_over, origins_of
+from console.config.lines import KeyPath, TomlFile, kind_word, parse_toml, read_toml
+from console.config.secrecy import is_secret_name
 from console.domain.profile import (
     ArgValue,
     BenchSection,
@@ -22,14 +24,13 @@ from console.domain.profile import (
     Secret,
     TargetSection,
 )
-from console.errors import FormatError, UsageError
+from console.errors import FormatError
 
 SCHEMA = 1
 
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<place>[^`]*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"unknown field `(?P<name>[^`]*)`")
 _SOURCES = ("env", "host-env")
-_DEPTH_LIMIT = 10
 
 
 class _Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,7 +103,8 @@ def parse_profile(text: str, path: str) -> Profile:
 
 
 def _profile(file: TomlFile) -> Profile:
-    part = _convert(_layers(file, ()), file)
+    chain = chain_of(file)
+    part = _merged(chain)
     return Profile(
         name=Path(file.path).stem,
         path=file.path,
@@ -115,40 +117,20 @@ def _profile(file: TomlFile) -> Profile:
         limits=LimitsSection(part.limits.ttft_ms, part.limits.itl_ms, part.limits.e2el_ms),
         target=TargetSection(part.target.output_tok_s, part.target.origin),
         winner=part.winner,
+        layers=tuple(each.path for each in chain),
+        origins=origins_of(chain),
     )
 
 
-def _layers(file: TomlFile, seen: tuple[str, ...]) -> dict[str, Any]:
-    """Return the file's tables laid over those of what it extends."""
-    base = file.data.get("extends")
-    own = dict(file.data)
-    if not base:
-        return own
-    if not isinstance(base, str):
-        raise file.fault(("extends",), f"must be a name or a path, not {_kind(base)}")
-    here = str(Path(file.path).resolve())
-    if here in seen or len(seen) > _DEPTH_LIMIT:
-        raise file.fault(("extends",), f"goes in a circle: {' → '.join([*map(_stem, seen), _stem(here)])}")
-    beside = Path(file.path).parent / (base if base.endswith(".toml") else f"{base}.toml")
-    try:
-        found = beside if beside.is_file() else paths.find_profile(base)
-    except UsageError as error:
-        raise file.fault(("extends",), f"= {base!r}: no such profile", error.hint) from error
-    below = read_toml(found)
-    merged = _layers(below, (*seen, here))
-    _convert(merged, below)  # a fault of the base is told with the base's own line
-    merged.pop("winner", None)
-    merged.pop("extends", None)
-    return _laid_over(merged, own)
-
-
-def _laid_over(below: dict[str, Any], above: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    result = dict(below)
-    for key, value in above.items():
-        under = result.get(key)
-        deeper = isinstance(under, dict) and isinstance(value, dict) and depth < 2
-        result[key] = _laid_over(under, value, depth + 1) if deeper and isinstance(under, dict) else value
-    return result
+def _merged(chain: list[TomlFile]) -> _Profile:
+    """Return the layers laid over each other; a fault is told of the file that brings it in."""
+    merged: dict[str, Any] = {}
+    part = _Profile()
+    for file in reversed(chain):
+        merged.pop("winner", None)  # evidence belongs to the file that it was measured for
+        merged = laid_over(merged, file.data)
+        part = _convert(merged, file)
+    return part
 
 
 def _convert(data: Mapping[str, Any], file: TomlFile) -> _Profile:
@@ -209,21 +191,31 @@ def _word(kind: str) -> str:
     return " or ".join(words.get(part.strip(), part.strip()) for part in kind.split("|") if part.strip() != "null")
 
 
-def _kind(value: object) -> str:
-    words = {bool: "true or false", str: "a string", int: "an integer", float: "a number", list: "an array"}
-    return words.get(type(value), "a table" if isinstance(value, Mapping) else f"a {type(value).__name__}")
-
-
-def _stem(path: str) -> str:
-    return Path(path).stem
-
-
 def _launch(part: _Launch, file: TomlFile) -> LaunchSection:
     if not 1 <= part.port <= 65535:
         raise file.fault(("launch", "port"), f"is {part.port}; a TCP port is 1 to 65535")
-    args = {name: argument(("launch", "args", name), value, file) for name, value in part.args.items()}
-    env = {name: variable(("launch", "env", name), value, file) for name, value in part.env.items()}
-    return LaunchSection(part.port, part.workdir, args, env)
+    args: dict[str, ArgValue] = {}
+    secret_args: dict[str, Secret] = {}
+    for name, value in part.args.items():
+        key: KeyPath = ("launch", "args", name)
+        if (secret := _secret(value)) is not None and is_secret_name(name):
+            secret_args[name] = secret if secret.name else Secret(secret.source, name.upper().replace("-", "_"))
+        else:
+            args[name] = argument(key, value, file)
+    unset = tuple(name for name, value in part.env.items() if value is False)
+    env = {
+        name: variable(("launch", "env", name), value, file) for name, value in part.env.items() if value is not False
+    }
+    for name in unset:
+        variable(("launch", "env", name), "", file)  # the name must be one
+    return LaunchSection(part.port, part.workdir, args, env, unset, secret_args)
+
+
+def _secret(value: object) -> Secret | None:
+    if not isinstance(value, Mapping) or value.get("from") not in _SOURCES or not set(value) <= {"from", "name"}:
+        return None
+    name = value.get("name", "")
+    return Secret(value["from"], name) if isinstance(name, str) else None
 
 
 def argument(key: KeyPath, value: object, file: TomlFile) -> ArgValue:
@@ -243,10 +235,10 @@ def argument(key: KeyPath, value: object, file: TomlFile) -> ArgValue:
             raise file.fault(key, "must hold strings or numbers only", "a table becomes JSON")
         return values
     if isinstance(value, Mapping):
-        if set(value) == {"from"}:
+        if "from" in value and set(value) <= {"from", "name"}:
             raise file.fault(key, "asks for a secret; arguments are readable by every login of the host", "use env")
         return dict(value)
-    raise file.fault(key, f"cannot be {_kind(value)}")
+    raise file.fault(key, f"cannot be {kind_word(value)}")
 
 
 def variable(key: KeyPath, value: object, file: TomlFile) -> str | Secret:
@@ -261,10 +253,10 @@ def variable(key: KeyPath, value: object, file: TomlFile) -> str | Secret:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, Mapping):
-        if set(value) == {"from"} and value["from"] in _SOURCES:
-            return Secret(str(value["from"]))
+        if (secret := _secret(value)) is not None:
+            return secret
         raise file.fault(key, 'must be a string or { from = "env" } or { from = "host-env" }')
-    raise file.fault(key, f"must be a string, not {_kind(value)}", 'write "1" or "0"')
+    raise file.fault(key, f"must be a string, not {kind_word(value)}", 'write "1" or "0"; false takes a variable away')
 
 
 def _bench(part: _Bench, file: TomlFile) -> BenchSection:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
-from console.domain.profile import Profile
+from console.domain.profile import Profile, Secret
 
 REDACTED = "•••"
 
 _NAMES = re.compile(r"(?:^|[_-])(?:token|secret|password|passwd|api[_-]?key|access[_-]?key|auth)$", re.IGNORECASE)
+_VALUES = re.compile(
+    r"(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|nvapi-[\w-]{20,})"
+)
+
+
+def is_secret_value(text: str) -> bool:
+    """Return whether a text is a secret by its looks, whatever it is called: `hf_…`, `sk-…`."""
+    return _VALUES.fullmatch(text) is not None
 
 
 def is_secret_name(name: str) -> bool:
@@ -27,3 +37,12 @@ def without_secrets(text: str, profile: Profile) -> str:
     for value in sorted(written_secrets(profile), key=len, reverse=True):
         text = text.replace(value, REDACTED)
     return text
+
+
+def with_secret_args(profile: Profile, value_of: Callable[[Secret], str]) -> Profile:
+    """Return a profile whose secret flags have values, for its command line."""
+    secret = profile.launch.secret_args
+    if not secret:
+        return profile
+    args = {**profile.launch.args, **{name: value_of(each) for name, each in secret.items()}}
+    return replace(profile, launch=replace(profile.launch, args=args))

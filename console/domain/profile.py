@@ -15,6 +15,8 @@ class Secret:
 
     source: str
     """`env`: of the console's environment, sent on standard input. `host-env`: of the host's."""
+    name: str = ""
+    """Variable that holds it, where that has another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class LaunchSection:
     args: Mapping[str, ArgValue] = field(default_factory=dict)
     """Flags without `--`, in the order of the file."""
     env: Mapping[str, str | Secret] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    """Variables that the server must not have, whatever the host's login gives; `NAME = false` in the file."""
+    secret_args: Mapping[str, Secret] = field(default_factory=dict)
+    """Flags whose value is not in the profile: `api-key = { from = "env", name = "SGLANG_API_KEY" }`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +101,7 @@ class Profile:
     target: TargetSection = field(default_factory=TargetSection)
     winner: Mapping[str, object] | None = None
     """The evidence of a saved winner, as it stands in the file."""
+    layers: tuple[str, ...] = ()
+    """Files that it was made of, its own first, then what that extends."""
+    origins: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Where each value stands: `launch.args.tp-size` to file and line; what is not there is a default."""

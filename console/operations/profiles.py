@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from console.config import paths
 from console.config.lines import read_toml
 from console.config.profiles import load_profile
-from console.config.secrecy import REDACTED, is_secret_name
+from console.config.secrecy import REDACTED, is_secret_name, with_secret_args
 from console.domain.profile import Profile, Secret
 from console.engines.registry import engine
 from console.errors import ConsoleError, FormatError, RefusedError, RemoteError, UsageError
@@ -63,18 +63,45 @@ def load(name_or_path: str) -> Profile:
 def argv(profile: Profile) -> tuple[str, ...]:
     """Return the exact argument list of a launch, secrets redacted."""
     adapter = engine(profile.engine.kind)
-    return adapter.redacted(adapter.command(profile))
+    return adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
 
 
 def shell_command(profile: Profile) -> str:
-    """Return the launch as one line for a shell; a secret stays the name of its variable."""
-    words = []
+    """Return the launch as one line for a shell on the host; a secret stays the name of its variable."""
+    launch = profile.launch
+    secret_words = {f"\0{secret.name}\0": _variable(secret) for secret in launch.secret_args.values()}
+    adapter = engine(profile.engine.kind)
+    words = adapter.command(with_secret_args(profile, lambda secret: f"\0{secret.name}\0"))
+    shown = [
+        secret_words.get(word) or shlex.quote(kept) for word, kept in zip(words, adapter.redacted(words), strict=True)
+    ]
+    unset = [word for name in launch.unset for word in ("-u", name)]
+    if profile.host.container:
+        return " ".join([*_container(profile), *(["env", *unset] if unset else []), *shown])
+    before = ["cd", shlex.quote(launch.workdir), "&&"] if launch.workdir else []
+    env = [f"{name}={_shell_value(name, value)}" for name, value in launch.env.items()]
+    return " ".join([*before, *(["env", *unset] if unset else []), *env, *shown])
+
+
+def _container(profile: Profile) -> list[str]:
+    """Return the words that put a launch into the container of a profile."""
+    words = [shlex.quote(profile.host.runtime or "docker"), "exec"]
     if profile.launch.workdir:
-        words += ["cd", shlex.quote(profile.launch.workdir), "&&"]
+        words += ["-w", shlex.quote(profile.launch.workdir)]
     for name, value in profile.launch.env.items():
-        secret = isinstance(value, Secret) or is_secret_name(name)
-        words.append(f'{name}="${name}"' if secret else f"{name}={shlex.quote(str(value))}")
-    return " ".join([*words, shlex.join(argv(profile))])
+        words += ["-e", f"{name}={_shell_value(name, value)}"]
+    return [*words, shlex.quote(profile.host.container)]
+
+
+def _shell_value(name: str, value: str | Secret) -> str:
+    if isinstance(value, Secret):
+        return _variable(value if value.name else Secret(value.source, name))
+    return f'"${name}"' if is_secret_name(name) else shlex.quote(value)
+
+
+def _variable(secret: Secret) -> str:
+    """Return how a shell fills a secret in; one of the host's must be there."""
+    return f'"${{{secret.name}:?}}"' if secret.source == "host-env" else f'"${secret.name}"'
 
 
 async def check(profile: Profile, desk: Desk | None) -> tuple[Finding, ...]:
@@ -185,9 +212,14 @@ def _key(dotted: str) -> tuple[str, ...]:
     )
 
 
+def shown_env(profile: Profile) -> dict[str, object]:
+    """Return the variables of a profile as JSON, secrets by their source only."""
+    return {name: _shown(name, value) for name, value in profile.launch.env.items()}
+
+
 def _shown(name: str, value: str | Secret) -> object:
     if isinstance(value, Secret):
-        return {"from": value.source}
+        return {"from": value.source, "name": value.name} if value.name else {"from": value.source}
     return REDACTED if is_secret_name(name) else value
 
 
@@ -203,8 +235,12 @@ def fields(profile: Profile) -> Mapping[str, object]:
         "launch": {
             "port": launch.port,
             "workdir": launch.workdir,
-            "args": {name: REDACTED if is_secret_name(name) else value for name, value in launch.args.items()},
-            "env": {name: _shown(name, value) for name, value in launch.env.items()},
+            "args": {
+                **{name: REDACTED if is_secret_name(name) else value for name, value in launch.args.items()},
+                **{name: _shown(name, secret) for name, secret in launch.secret_args.items()},
+            },
+            "env": shown_env(profile),
+            "unset": list(launch.unset),
         },
         "patches": {"on": list(profile.patches_on)},
         "bench": {
@@ -220,6 +256,8 @@ def fields(profile: Profile) -> Mapping[str, object]:
         },
         "target": {"output_tok_s": profile.target.output_tok_s, "from": profile.target.origin},
         "winner": None if profile.winner is None else dict(profile.winner),
+        "layers": list(profile.layers),
+        "origins": {key: {"file": file, "line": line} for key, (file, line) in profile.origins.items()},
     }
 
 

@@ -1,8 +1,9 @@
-"""Profiles: `profile list | show | check | command | save`."""
+"""Profiles: `profile list | show | check | import | command | save`."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Output
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     """Add the verbs to the command line."""
-    profile = verbs.add_parser("profile", help="profiles: list, show, check, command, save")
+    profile = verbs.add_parser("profile", help="profiles: list, show, check, import, command, save")
     actions = profile.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", parents=parents, help="every profile that a name can reach")
     listing.set_defaults(act=list_profiles, needs="nothing")
@@ -26,6 +27,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
         verb = actions.add_parser(name, parents=parents, help=words)
         verb.add_argument("name", nargs="?", metavar="NAME-or-FILE")
         verb.set_defaults(act=act, needs="nothing")
+    _add_import(actions, parents)
     check = actions.add_parser("check", parents=parents, help="the file, and with a host also its install")
     check.add_argument("name", nargs="?", metavar="NAME-or-FILE")
     check.set_defaults(act=check_profile, needs=_needs_of_check)
@@ -33,6 +35,22 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     save.add_argument("name", metavar="NAME")
     save.add_argument("--overwrite", action="store_true", help="replace an own profile of that name")
     save.set_defaults(act=save_profile)
+
+
+def _add_import(actions: Any, parents: list[argparse.ArgumentParser]) -> None:
+    pasted = actions.add_parser("import", parents=parents, help="a profile out of a launch command as it was pasted")
+    pasted.add_argument("file", metavar="FILE", help="the command or script, or - for standard input; nothing is run")
+    pasted.add_argument("--name", default="", metavar="NAME", help="name of the new profile")
+    pasted.add_argument(
+        "--output", default="", metavar="PATH", help="file or folder to write to; - for standard output"
+    )
+    pasted.add_argument(
+        "--set", action="append", default=[], metavar="VAR=VALUE", help="a variable that the text lacks"
+    )
+    pasted.add_argument("--pick", type=int, default=1, metavar="N", help="which launch, where the text has several")
+    pasted.add_argument("--repair", action="store_true", help="take broken JSON and lost lines as they were meant")
+    pasted.add_argument("--no-shell", action="store_true", help="an argument list that no shell reads (YAML, a form)")
+    pasted.set_defaults(act=import_profile, needs="nothing")
 
 
 def _needs_of_check(args: argparse.Namespace) -> str:
@@ -97,10 +115,61 @@ async def show_command(args: argparse.Namespace, desk: Desk | None, out: Output)
 
     profile = _named(args)
     if out.json:
-        out.document(argv=list(profiles.argv(profile)), command=profiles.shell_command(profile))
+        out.document(
+            argv=list(profiles.argv(profile)),
+            env=sorted(profile.launch.env),
+            unset=list(profile.launch.unset),
+            command=profiles.shell_command(profile),
+        )
     else:
         out.line(profiles.shell_command(profile))
     return 0
+
+
+async def import_profile(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Run `profile import`."""
+    from console.operations import profile_import
+
+    piped = args.file == "-"
+    text = profile_import.decoded(sys.stdin.buffer.read(), "standard input") if piped else ""
+    made = profile_import.import_command(
+        text if piped else profile_import.read_command(args.file),
+        place="standard input" if piped else args.file,
+        name=args.name,
+        known=_variables(args.set),
+        pick=args.pick,
+        repair=args.repair,
+        shell=not args.no_shell,
+    )
+    wrong = bool(made.found.wrong)
+    if args.output != "-" and not wrong:
+        made = profile_import.keep(made, args.output)
+    for note in made.found.notes:
+        out.say(f"{note.severity}: {note.sentence()}")
+    if out.json:
+        out.document(**profile_import.fields(made))
+        return 2 if wrong else 0
+    if wrong:
+        profile_import.keep(made)  # tells what is wrong
+    if made.path is None:
+        out.raw(made.toml.encode())
+        return 0
+    flags, variables = len(made.profile.launch.args), len(made.profile.launch.env)
+    out.say(
+        f"{made.profile.engine.kind}, {flags} flags, {variables} variables · tokwatt profile check {made.path.stem}"
+    )
+    out.line(str(made.path))
+    return 0
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--set {each}: not VAR=VALUE")
+        found[name] = value
+    return found
 
 
 async def check_profile(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:

@@ -1,0 +1,238 @@
+"""A shell text to the simple commands in it, each with the variables that stand when it begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from console.config.commands.expand import Field, Variable, expanded
+from console.config.commands.lexer import Lexer, Token, Word
+from console.config.commands.notes import WARNING, Note
+
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
+_OPENING = frozenset(["if", "then", "else", "elif", "while", "until", "do", "{", "!", "time"])
+_CLOSING = frozenset(["fi", "done", "esac", "}"])
+_DECLARING = frozenset(["export", "declare", "typeset", "local", "readonly"])
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`NAME=value` in front of a command or by itself."""
+
+    name: str
+    value: Field
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """`> file`, `2>&1`."""
+
+    sign: str
+    target: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One simple command."""
+
+    assignments: tuple[Assignment, ...]
+    words: tuple[Field, ...]
+    redirects: tuple[Redirect, ...]
+    end: str
+    """What ends it: a newline, `;`, `&`, `|`, `&&`, `||`."""
+    line: int
+    variables: Mapping[str, Variable]
+    unset: tuple[str, ...] = ()
+    """Variables taken out of the environment so far."""
+    piped_from: int | None = None
+    """Index of the command whose output it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a text says."""
+
+    text: str
+    commands: tuple[Command, ...]
+    notes: tuple[Note, ...]
+
+
+def read_script(text: str, known: Mapping[str, str] | None = None) -> Script:
+    """Read a text in the order of its lines; conditions are not decided, functions not called.
+
+    Args:
+        text: The script.
+        known: Variables that the operator gives.
+    """
+    lexer = Lexer(text)
+    reader = _Reader({name: Variable(value) for name, value in (known or {}).items()})
+    reader.read(lexer.tokens())
+    return Script(text, tuple(reader.commands), (*lexer.notes, *reader.notes))
+
+
+class _Reader:
+    def __init__(self, known: dict[str, Variable]) -> None:
+        self.given = frozenset(known)
+        self.known = known
+        self.unset: list[str] = []
+        self.commands: list[Command] = []
+        self.notes: list[Note] = []
+        self._depth = 0
+
+    def read(self, tokens: list[Token]) -> None:
+        """Take every command."""
+        words: list[Word] = []
+        redirects: list[Redirect] = []
+        piped: int | None = None
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            at += 1
+            if isinstance(token, Word):
+                words.append(token)
+            elif token.redirect:
+                target = tokens[at] if at < len(tokens) else None
+                if isinstance(target, Word):
+                    at += 1
+                    name = "".join(one.text for one in expanded(target, self.known))
+                    redirects.append(Redirect(token.text, name, token.line))
+            else:
+                before = len(self.commands)
+                self._command(words, redirects, token.text, piped)
+                made = len(self.commands) > before
+                piped = len(self.commands) - 1 if token.text in ("|", "|&") and made else None
+                words, redirects = [], []
+        self._command(words, redirects, "\n", piped)
+
+    def _command(self, words: list[Word], redirects: list[Redirect], end: str, piped: int | None) -> None:
+        words = self._past_keywords(words)
+        if not words:
+            return
+        assignments: list[Assignment] = []
+        at = 0
+        while at < len(words) and (found := self._assignment(words[at], assignments)) is not None:
+            assignments.append(found)
+            at += 1
+        rest = words[at:]
+        if not rest:
+            for one in assignments:
+                self._set(one.name, one.value.text, one.line, needs=one.value.used)
+            return
+        self._simple(assignments, rest, redirects, end, piped)
+
+    def _simple(
+        self, assignments: list[Assignment], rest: list[Word], redirects: list[Redirect], end: str, piped: int | None
+    ) -> None:
+        name = rest[0].plain()
+        if name in _DECLARING and self._declare(name, rest[1:]):
+            return
+        fields = [one for word in rest for one in expanded(word, self.known)]
+        if name == "unset":
+            for one in fields[1:]:
+                if not one.text.startswith("-"):
+                    self.known.pop(one.text, None)
+                    self.unset = [*(other for other in self.unset if other != one.text), one.text]
+            return
+        if name in ("for", "case", "function", "select"):
+            said = f"`{name}` is not followed: what it repeats or chooses is read once, as it stands"
+            self.notes.append(Note(WARNING, said, rest[0].line))
+            self._depth += name != "function"
+            if name == "for" and len(rest) > 1:
+                self.known.pop(rest[1].plain(), None)
+            return
+        if fields:
+            self.commands.append(
+                Command(
+                    tuple(assignments),
+                    tuple(fields),
+                    tuple(redirects),
+                    end,
+                    rest[0].line,
+                    dict(self.known),
+                    tuple(self.unset),
+                    piped,
+                )
+            )
+
+    def _past_keywords(self, words: list[Word]) -> list[Word]:
+        while words:
+            plain = words[0].plain() if words[0].array is None else ""
+            if plain in ("if", "while", "until", "elif") and len(words) > 1:
+                self._depth += plain != "elif"
+                return []  # a condition: its command is no launch
+            if plain in _OPENING:
+                words = words[1:]
+            elif plain in _CLOSING:
+                self._depth = max(0, self._depth - (plain != "}"))
+                words = words[1:]
+            else:
+                return words
+        return words
+
+    def _assignment(self, word: Word, before: list[Assignment]) -> Assignment | None:
+        first = word.parts[0] if word.parts else None
+        if first is None or first.kind != "text" or first.quoted:
+            return None
+        match = _ASSIGNED.fullmatch(first.text)
+        if match is None:
+            return None
+        name = match[1]
+        if word.array is not None:
+            self._set_array(name, word, append=bool(match[2]))
+            return Assignment(name, Field("", word.line), word.line)
+        seen = {**self.known, **{one.name: Variable(one.value.text) for one in before}}
+        value = expanded(replace(word, parts=(replace(first, text=match[3]), *word.parts[1:])), seen, split=False)
+        field = value[0] if value else Field("", word.line, word.start, word.end, word.line)
+        if match[2]:
+            old = self.known.get(name)
+            had = old.value if old is not None and isinstance(old.value, str) else ""
+            needs = field.used | (old.needs if old is not None else frozenset())
+            field = replace(field, text=had + field.text, used=needs)
+        return Assignment(name, field, word.line)
+
+    def _set_array(self, name: str, word: Word, *, append: bool) -> None:
+        fields = [one for element in word.array or () for one in expanded(element, self.known)]
+        old = self.known.get(name)
+        before: tuple[str, ...] = ()
+        if append and old is not None:
+            before = old.value if isinstance(old.value, tuple) else (old.value,)
+        needs = frozenset(each for one in fields for each in one.used) | (old.needs if append and old else frozenset())
+        values = (*before, *(one.text for one in fields))
+        self.known[name] = Variable(values, word.line, uncertain=self._depth > 0, needs=needs)
+
+    def _set(
+        self, name: str, value: str, line: int, *, exported: bool = False, needs: frozenset[str] = frozenset()
+    ) -> None:
+        old = self.known.get(name)
+        if name in self.given or (old is not None and isinstance(old.value, tuple) and not value):
+            return  # the operator's word stands; an array was set by its own way
+        out = exported or (old is not None and old.exported)
+        self.known[name] = Variable(value, line, out, self._depth > 0, needs)
+        if out:
+            self.unset = [other for other in self.unset if other != name]
+
+    def _declare(self, word: str, rest: list[Word]) -> bool:
+        """Take an `export`; `False` when it looks like a launch that lost its place."""
+        exported = word == "export"
+        names: list[Word] = []
+        options = False
+        for each in rest:
+            plain = each.plain()
+            if plain.startswith("-"):
+                exported = exported or "x" in plain
+                options = options or len(plain) > 3
+                continue
+            found = self._assignment(each, [])
+            if found is not None and each.array is None:
+                self._set(found.name, found.value.text, found.line, exported=exported, needs=found.value.used)
+            elif found is None:
+                names.append(each)
+        odd = [each for each in names if not re.fullmatch(r"[A-Za-z_]\w*", each.plain())]
+        strange = [each for each in names if each in odd or each.plain() not in self.known]
+        for each in names:
+            if exported and each not in odd and (known := self.known.get(each.plain())) is not None:
+                self.known[each.plain()] = replace(known, exported=True)
+        return not strange or not (odd or options or len(strange) > 1)

@@ -1,0 +1,45 @@
+"""What pasting does to a command: prompts, code fences, typographic quotes and dashes, foreign line ends."""
+
+from __future__ import annotations
+
+import re
+
+from console.config.commands.notes import NOTE, WARNING, Note
+
+_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"', "‘": "'", "’": "'", "‚": "'", "‛": "'"})
+_BLANKS = re.compile("[\u00a0\u2007\u202f\u2009\u200a\u3000]")
+_UNSEEN = re.compile("[\u200b\u200c\u200d\u2060\ufeff]")
+_LONG_DASH = re.compile(r"(?<=\s)(?:[\u2012-\u2015\u2212]-?|-[\u2012-\u2015\u2212])(?=[A-Za-z])")
+_PROMPT = re.compile(
+    r"^\s*(?:\([\w.-]+\)\s*)?(?:\$|[\w.-]+@[\w.-]+:?[^\s$#%]*\s?[$#%]|\[[\w.-]+@[\w.-]+ [^\]]*\][$#])\s+(?=\S)"
+)
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+
+
+def tidied(text: str) -> tuple[str, list[Note]]:
+    """Return a text as it was typed before it was pasted, line for line, and what was put right."""
+    notes: list[Note] = []
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for number, line in enumerate(lines, 1):
+        lines[number - 1] = _line(line, number, notes)
+    return "\n".join(lines), notes
+
+
+def _line(line: str, number: int, notes: list[Note]) -> str:
+    if _FENCE.match(line):
+        return ""
+    if _UNSEEN.search(line):
+        line = _UNSEEN.sub("", line)
+        notes.append(Note(WARNING, "characters without width were taken out", number))
+    if (plain := line.translate(_QUOTES)) != line:
+        line = plain
+        notes.append(Note(WARNING, "typographic quotes were read as plain ones", number))
+    if _BLANKS.search(line):
+        line = _BLANKS.sub(" ", line)
+        notes.append(Note(NOTE, "blanks that do not break were read as blanks", number))
+    if (plain := _LONG_DASH.sub("--", line)) != line:
+        line = plain
+        notes.append(Note(WARNING, "a typographic dash was read as --", number))
+    if (prompt := _PROMPT.match(line)) is not None:
+        line = line[prompt.end() :]
+    return line

@@ -1,0 +1,271 @@
+"""What people put in front of a launch: `nohup`, `env`, `numactl`, `srun`, `uv run`, `bash -c`, …"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from console.config.commands.expand import Field
+from console.config.commands.notes import NOTE, WARNING, Note
+
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Wrapping:
+    """What was found around a launch."""
+
+    env: dict[str, Field] = field(default_factory=dict)
+    unset: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    """Variables that keep the value of the shell around them."""
+    wrappers: list[str] = field(default_factory=list)
+    workdir: str = ""
+    container: str = ""
+    runtime: str = ""
+    image: str = ""
+    ssh: str = ""
+    kept: list[str] = field(default_factory=list)
+    """Words of a container's launch that a profile has no place for."""
+    ports: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def say(self, severity: str, text: str, line: int, key: str = "", offer: str = "") -> None:
+        """Add a remark."""
+        self.notes.append(Note(severity, text, line, key, offer))
+
+    def set(self, one: Field, text: str) -> None:
+        """Take `NAME=value`, or a bare `NAME` that keeps its value."""
+        match = _ASSIGNED.fullmatch(text)
+        if match is None:
+            self.passed.append(text)
+            return
+        if match[1] in self.env:
+            self.say(WARNING, f"{match[1]} given twice: the last one counts", one.line, match[1])
+        self.env[match[1]] = _replaced(one, match[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A command given to a shell as text."""
+
+    text: str
+    line: int
+
+
+Peeled = Sequence[Field] | Inner
+
+
+def _replaced(one: Field, text: str) -> Field:
+    from dataclasses import replace
+
+    return replace(one, text=text)
+
+
+def options(words: Sequence[Field], valued: str) -> tuple[list[tuple[str, Field | None, str]], Sequence[Field]]:
+    """Return leading options as (name, field of the value, value), and the words behind them.
+
+    Args:
+        words: The words behind the program.
+        valued: Options that take a value, parted by blanks.
+    """
+    takes = frozenset(valued.split())
+    found: list[tuple[str, Field | None, str]] = []
+    at = 0
+    while at < len(words) and words[at].text.startswith("-") and words[at].text != "-":
+        one = words[at]
+        at += 1
+        if one.text == "--":
+            break
+        name, equals, value = one.text.partition("=")
+        if equals and name.startswith("--"):
+            found.append((name, one, value))
+        elif name in takes and not equals and at < len(words):
+            found.append((name, words[at], words[at].text))
+            at += 1
+        elif not name.startswith("--") and one.text[:2] in takes and len(one.text) > 2:
+            found.append((one.text[:2], one, one.text[2:]))
+        else:
+            found.append((one.text, None, ""))
+    return found, words[at:]
+
+
+def _plain(valued: str, severity: str = NOTE, arguments: int = 0) -> Callable[[Sequence[Field], Wrapping], Peeled]:
+    """Return the way past a wrapper that changes nothing which a profile tells."""
+
+    def peel(words: Sequence[Field], found: Wrapping) -> Peeled:
+        _, rest = options(words[1:], valued)
+        rest = rest[arguments:]
+        said = " ".join(one.text for one in words[: len(words) - len(rest)])
+        why = "" if severity == NOTE else ": it changes where or how the server runs"
+        found.say(severity, f"{said} is not kept{why}", words[0].line)
+        return rest
+
+    return peel
+
+
+def _env(words: Sequence[Field], found: Wrapping) -> Peeled:
+    given, rest = options(words[1:], "-u --unset -C --chdir -S --split-string")
+    for name, one, value in given:
+        if name in ("-u", "--unset"):
+            found.unset.append(value)
+        elif name in ("-C", "--chdir"):
+            found.workdir = value
+        elif name in ("-S", "--split-string") and one is not None:
+            return Inner(" ".join(["env", value, *(each.text for each in rest)]), one.line)
+        elif name in ("-i", "--ignore-environment", "-"):
+            found.say(WARNING, "env -i is not kept: the server gets the login's environment", words[0].line)
+    at = 0
+    while at < len(rest) and _ASSIGNED.fullmatch(rest[at].text):
+        found.set(rest[at], rest[at].text)
+        at += 1
+    return rest[at:]
+
+
+def _sudo(words: Sequence[Field], found: Wrapping) -> Peeled:
+    _, rest = options(words[1:], "-u --user -g --group -h -p -C -D -R -T -U")
+    found.say(WARNING, "sudo is not kept: the server runs as the login of [host]", words[0].line)
+    return _env([words[0], *rest], found)
+
+
+def _run_verb(valued: str, verbs: tuple[str, ...] = ("run",)) -> Callable[[Sequence[Field], Wrapping], Peeled]:
+    """Return the way past `uv run …`, `conda run …` and their like."""
+
+    def peel(words: Sequence[Field], found: Wrapping) -> Peeled:
+        before, rest = options(words[1:], valued)
+        if not rest or rest[0].text not in verbs:
+            return []
+        given, rest = options(rest[1:], valued)
+        said = " ".join(one.text for one in words[: len(words) - len(rest)])
+        for name, _, value in [*before, *given]:
+            if name in ("--directory", "--cwd"):
+                found.workdir = value
+        hint = 'name its interpreter: python = "/…/bin/python3" under [engine]'
+        found.say(WARNING, f"{said} is not kept; {hint}", words[0].line)
+        return rest
+
+    return peel
+
+
+def _uvx(words: Sequence[Field], found: Wrapping) -> Peeled:
+    _, rest = options(words[1:], "--from --with --python -p --index-url --extra-index-url --with-editable")
+    found.say(WARNING, "uvx is not kept; name an interpreter that has the engine under [engine]", words[0].line)
+    return rest
+
+
+def _shell(words: Sequence[Field], found: Wrapping) -> Peeled:
+    at = 1
+    while at < len(words) and words[at].text.startswith("-"):
+        if "c" in words[at].text.lstrip("-") and not words[at].text.startswith("--"):
+            return Inner(words[at + 1].text, words[at + 1].line) if at + 1 < len(words) else []
+        at += 1
+    return []
+
+
+def _ssh(words: Sequence[Field], found: Wrapping) -> Peeled:
+    valued = "-p -i -l -o -F -J -L -R -D -W -b -c -E -e -I -m -O -Q -S -w"
+    given, rest = options(words[1:], valued)
+    if not rest:
+        return []
+    values = {name: value for name, _, value in given}
+    user = f"{values['-l']}@" if "-l" in values else ""
+    found.ssh = user + rest[0].text + (f":{values['-p']}" if "-p" in values else "")
+    found.say(NOTE, f"ssh {rest[0].text} became [host] ssh", words[0].line)
+    return Inner(" ".join(one.text for one in rest[1:]), words[0].line)
+
+
+def _multiplexer(words: Sequence[Field], found: Wrapping) -> Peeled:
+    verbs = ("new-session", "new", "neww", "new-window", "respawn-pane", "send-keys", "send")
+    rest: Sequence[Field] = words[1:]
+    verb = ""
+    if words[0].text.endswith("tmux"):
+        _, rest = options(rest, "-L -S -f")
+        if not rest or rest[0].text not in verbs:
+            return []
+        verb, rest = rest[0].text, rest[1:]
+    _, rest = options(rest, "-s -n -c -t -x -y -F -e -S -h -dmS -DmS -Logfile")
+    found.say(NOTE, f"{words[0].text} is not kept: a run has its own session and log", words[0].line)
+    if verb.startswith("send"):
+        rest = [one for one in rest if one.text not in ("C-m", "Enter")]
+    return Inner(rest[0].text, rest[0].line) if len(rest) == 1 else rest
+
+
+def _kubectl(words: Sequence[Field], found: Wrapping) -> Peeled:
+    for at, one in enumerate(words):
+        if one.text == "--":
+            found.say(WARNING, "kubectl exec is not kept: [host] must reach the pod by ssh", words[0].line)
+            return words[at + 1 :]
+    return []
+
+
+def _apptainer(words: Sequence[Field], found: Wrapping) -> Peeled:
+    if len(words) < 3 or words[1].text not in ("exec", "run"):
+        return []
+    given, rest = options(words[2:], "--bind -B --env --pwd --workdir -W --overlay -H --home")
+    for name, one, value in given:
+        if name == "--env" and one is not None:
+            for pair in value.split(","):
+                found.set(one, pair)
+        elif name == "--pwd":
+            found.workdir = value
+    found.image = rest[0].text if rest else ""
+    said = " ".join(one.text for one in words[: len(words) - len(rest) + 1])
+    found.say(WARNING, f"{said} is not kept: a profile has no such container", words[0].line)
+    return rest[1:]
+
+
+_SRUN = (
+    "-N -n -c -p -t -w -J -o -e -i -A -G -C -D -d -q -x --nodes --ntasks --cpus-per-task --partition --time --nodelist "
+    "--job-name --output --error --gres --gpus --account --container-image --container-mounts --ntasks-per-node --mem"
+)
+_PROFILERS = "-o -t -s -c -d -y -w --output --trace --sample --capture-range --duration --delay -k --kernel-name"
+_CONDA = "-n --name -p --prefix --cwd"
+_UV = "--with --with-editable --with-requirements --python -p --project --directory --extra --group --env-file --index-url"
+
+WRAPPERS: dict[str, Callable[[Sequence[Field], Wrapping], Peeled]] = {
+    "nohup": _plain(""),
+    "setsid": _plain(""),
+    "exec": _plain("-a"),
+    "time": _plain("-f -o"),
+    "command": _plain(""),
+    "builtin": _plain(""),
+    "stdbuf": _plain("-i -o -e"),
+    "unbuffer": _plain(""),
+    "timeout": _plain("-s -k --signal --kill-after", WARNING, 1),
+    "nice": _plain("-n --adjustment", WARNING),
+    "ionice": _plain("-c -n -p", WARNING),
+    "chrt": _plain("-p -T -P -D", WARNING, 1),
+    "taskset": _plain("", WARNING, 1),
+    "numactl": _plain("-C -N -m -i -l -p --physcpubind --cpunodebind --membind --interleave --preferred", WARNING),
+    "srun": _plain(_SRUN, WARNING),
+    "mpirun": _plain("-n -np -H -x --host --hostfile -mca --mca", WARNING),
+    "systemd-run": _plain("-p --property --unit -u --slice -E --setenv --working-directory -M", WARNING),
+    "ray": _plain("", WARNING),
+    "proxychains": _plain("-f"),
+    "proxychains4": _plain("-f"),
+    "ncu": _plain(_PROFILERS, WARNING),
+    "sudo": _sudo,
+    "doas": _sudo,
+    "env": _env,
+    "uv": _run_verb(_UV),
+    "poetry": _run_verb("-C --directory -P --project"),
+    "pdm": _run_verb("-p"),
+    "pixi": _run_verb("-e --environment --manifest-path"),
+    "conda": _run_verb(_CONDA),
+    "mamba": _run_verb(_CONDA),
+    "micromamba": _run_verb(_CONDA),
+    "nsys": _run_verb(_PROFILERS, ("profile", "launch")),
+    "uvx": _uvx,
+    "bash": _shell,
+    "sh": _shell,
+    "zsh": _shell,
+    "dash": _shell,
+    "ssh": _ssh,
+    "tmux": _multiplexer,
+    "screen": _multiplexer,
+    "kubectl": _kubectl,
+    "apptainer": _apptainer,
+    "singularity": _apptainer,
+}
+"""Program to what is behind it."""
