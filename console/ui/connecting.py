@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from console.domain.host import Link, LinkState
 from console.domain.run import Run
-from console.errors import ConsoleError, HostKeyUnknownError
+from console.errors import ConnectError, ConsoleError, HostKeyUnknownError
 from console.ui.worker import launch
 
 if TYPE_CHECKING:
@@ -46,12 +46,17 @@ async def connect(app: TokwattApp) -> None:
         else:
             break
     seat.desk = desk
+    if app.cockpit.furnished:
+        app.cockpit.receipt.forget(ConnectError)
     app.snapshot = desk.store.snapshot
     begin(app, desk)
 
 
 def _refused(app: TokwattApp, error: ConsoleError) -> None:
     """Show that there is no connection."""
+    if app.cockpit.furnished and not app.cockpit.source.files.count():
+        app.cockpit.source.files.reason = f"{error.title}; ctrl+r tries again"
+        app.cockpit.source.files.refresh()
     app.snapshot = replace(app.snapshot, link=LinkState(Link.REFUSED, error=error.title))
 
 

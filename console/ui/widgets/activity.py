@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from console.domain.activity import Activity, Outcome
 from console.domain.host import Link, LinkState
 from console.domain.text import clean
-from console.errors import ConsoleError
+from console.errors import ConsoleError, LinkLostError
 from console.ui import clock
-from console.ui.drawing import Span, age, fit, width_of
+from console.ui.drawing import Span, age, fit, spread, width_of, wrapped
 from console.ui.widgets.inks import Painting
 
 _UNDO_KEYS = {"serve stop": ("x t", "stops it")}
@@ -44,6 +44,11 @@ class Receipt(Painting):
         self.fault = fault
         self._fit()
 
+    def forget(self, kind: type[ConsoleError]) -> None:
+        """Take away a fault of a kind that stands in the way no more; what a write met stays."""
+        if isinstance(self.fault, kind) and not isinstance(self.fault, LinkLostError):
+            self.show_fault(None)
+
     def _fit(self) -> None:
         rows = len(self.lines(self.size.width or 80, 4))
         self.display = rows > 0
@@ -53,9 +58,11 @@ class Receipt(Painting):
     def lines(self, width: int, height: int) -> Sequence[Sequence[Span]]:
         """Return the fault in full, or the receipt."""
         if self.fault is not None:
-            rows: list[list[Span]] = [[(" ✗ ", "bad"), (clean(self.fault.title), "bad strong")]]
-            rows += [[("   ", ""), (clean(text), "")] for text in (self.fault.detail, self.fault.hint) if text]
-            rows[-1].append(("   esc closes this", "dim"))
+            first, *more = wrapped(clean(self.fault.title), width - 18, "bad strong", indent=3)
+            title: list[Span] = [(" ✗ ", "bad"), (first[0][0].strip(), "bad strong")]
+            rows = [spread(title, [("esc ", "accent"), ("closes this ", "dim")], width), *more]
+            for text in (self.fault.detail, self.fault.hint):
+                rows += wrapped(clean(text), width - 1, "", indent=3) if text else []
             return rows
         activity = self.activity
         if activity is None:
