@@ -179,11 +179,10 @@ def plain_profile(profile: Profile) -> dict[str, Any]:
     tables["host"] = _differing(profile.host, base.host)
     tables["engine"] = {"kind": profile.engine.kind, **_differing(profile.engine, base.engine)}
     launch: dict[str, Any] = {"port": profile.launch.port, "workdir": profile.launch.workdir}
-    launch["args"] = _toml_plain(profile.launch.args)
-    launch["env"] = {
-        name: {"from": value.source} if isinstance(value, Secret) else value
-        for name, value in profile.launch.env.items()
-    }
+    secret_args = {name: _told_secret(value) for name, value in profile.launch.secret_args.items()}
+    launch["args"] = {**_toml_plain(profile.launch.args), **secret_args}
+    launch["env"] = {name: _told_secret(value) for name, value in profile.launch.env.items()}
+    launch["env"] |= dict.fromkeys(profile.launch.unset, False)
     tables["launch"] = {name: value for name, value in launch.items() if value not in ("", {})}
     tables["patches"] = {"on": list(profile.patches_on)}
     tables["bench"] = _differing(profile.bench, base.bench)
@@ -191,6 +190,13 @@ def plain_profile(profile: Profile) -> dict[str, Any]:
     target = {"output_tok_s": profile.target.output_tok_s, "from": profile.target.origin}
     tables["target"] = {name: value for name, value in target.items() if value not in (None, "")}
     return {name: value for name, value in tables.items() if value not in ({}, "", None)}
+
+
+def _told_secret(value: str | Secret) -> Any:
+    """Return a variable as a file has it: a secret by its source."""
+    if not isinstance(value, Secret):
+        return value
+    return {"from": value.source, "name": value.name} if value.name else {"from": value.source}
 
 
 def _differing(section: Any, base: Any) -> dict[str, Any]:
