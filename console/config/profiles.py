@@ -37,6 +37,7 @@ class _Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ssh: str = ""
     container: str = ""
     runtime: str = "docker"
+    nodes: tuple[str, ...] = ()
 
 
 class _Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,7 +110,7 @@ def _profile(file: TomlFile) -> Profile:
         name=Path(file.path).stem,
         path=file.path,
         title=part.title,
-        host=HostSection(part.host.ssh, part.host.container, part.host.runtime),
+        host=HostSection(part.host.ssh, part.host.container, part.host.runtime, part.host.nodes),
         engine=EngineSection(part.engine.kind, part.engine.python),
         launch=_launch(part.launch, file),
         patches_on=part.patches.on,

@@ -27,6 +27,8 @@ class HostSection:
     """Alias of `~/.ssh/config`, `user@host:port`, or `local`."""
     container: str = ""
     runtime: str = "docker"
+    nodes: tuple[str, ...] = ()
+    """Further hosts of an engine that runs on several: a tab each in the cockpit, their readings summed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,12 @@ def fields(profile: Profile) -> Mapping[str, object]:
         "name": profile.name,
         "path": profile.path,
         "title": profile.title,
-        "host": {"ssh": profile.host.ssh, "container": profile.host.container, "runtime": profile.host.runtime},
+        "host": {
+            "ssh": profile.host.ssh,
+            "container": profile.host.container,
+            "runtime": profile.host.runtime,
+            "nodes": profile.host.nodes,
+        },
         "engine": {"kind": profile.engine.kind, "python": profile.engine.python},
         "launch": {
             "port": launch.port,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gc
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
@@ -49,8 +48,7 @@ class TokwattApp(App[int]):
         super().__init__(driver_class=driver_class)
         self.seats = seats_of(options)
         for seat in self.seats:
-            seat.cockpit = CockpitScreen(seat)
-            self.add_mode(seat.mode, seat.screen)
+            self._furnish(seat)
         self.front = self.seats[0]
         """The seat that is on the screen."""
         self.register_theme(DARK)
@@ -103,7 +101,7 @@ class TokwattApp(App[int]):
         if seat is self.front:
             self.shown = snapshot
         elif self.front.cockpit.furnished:
-            self.front.cockpit.hosts.repaint()
+            self.front.cockpit.hosts.show()
 
     def need_desk(self) -> Desk:
         """Return the desk, or say that there is no connection."""
@@ -112,6 +110,21 @@ class TokwattApp(App[int]):
     def link_fault(self) -> LinkLostError | None:
         """Return why nothing can be asked of the host now, if so."""
         return self.seat.link_fault()
+
+    def _furnish(self, seat: Seat) -> None:
+        seat.cockpit = CockpitScreen(seat)
+        self.add_mode(seat.mode, seat.screen)
+
+    def add_seat(self, host: str) -> None:
+        """Open a tab for one more host, unless it has one."""
+        from console.ui.connecting import connect
+
+        if any(seat.name == host for seat in self.seats):
+            return
+        seat = Seat(len(self.seats), replace(self.front.options, hosts=(host,), target=None))
+        self._furnish(seat)
+        self.seats.append(seat)
+        launch(self, connect, self, group="connect", exclusive=True, lasting=True, seat=seat)
 
     async def go_to_seat(self, seat: Seat) -> None:
         """Bring a host to the front; what runs on the others goes on."""
@@ -207,21 +220,10 @@ class TokwattApp(App[int]):
 
     async def leave(self) -> None:
         """End our programs on the hosts and the screen; the servers go on."""
-        from console.ui.connecting import READINGS
+        from console.ui.leaving import disconnect
 
-        for seat in self.seats:
-            for group in READINGS:
-                self.workers.cancel_group(self, seat.group(group))
-        desks = [seat.desk for seat in self.seats if seat.desk is not None]
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(3):
-                await asyncio.gather(*(_closed(desk) for desk in desks))
+        await disconnect(self)
         self.exit(0)
-
-
-async def _closed(desk: Desk) -> None:
-    with contextlib.suppress(ConsoleError):
-        await desk.link.close()
 
 
 def run_cockpit(

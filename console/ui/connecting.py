@@ -50,6 +50,8 @@ async def connect(app: TokwattApp) -> None:
         app.cockpit.receipt.forget(ConnectError)
     app.snapshot = desk.store.snapshot
     begin(app, desk)
+    for node in desk.profile.host.nodes if desk.profile else ():
+        app.add_seat(node)
 
 
 def _refused(app: TokwattApp, error: ConsoleError) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from console.domain.run import RunPhase
-from console.errors import UsageError
+from console.errors import ConsoleError, UsageError
+from console.ui.connecting import READINGS
 
 if TYPE_CHECKING:
+    from console.operations.desk import Desk
     from console.ui.app import TokwattApp
 
 
@@ -21,6 +25,21 @@ def terminal_fault() -> UsageError | None:
         term = os.environ.get("TERM", "")
         return UsageError(f"the cockpit cannot draw on TERM={term or '(not set)'}", hint="give a verb: tokwatt --help")
     return None
+
+
+async def disconnect(app: TokwattApp) -> None:
+    """End our programs on every host; a host that does not answer is waited for no longer than 3 s."""
+    for seat in app.seats:
+        for group in READINGS:
+            app.workers.cancel_group(app, seat.group(group))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(3):
+            await asyncio.gather(*(_closed(seat.desk) for seat in app.seats if seat.desk is not None))
+
+
+async def _closed(desk: Desk) -> None:
+    with contextlib.suppress(ConsoleError):
+        await desk.link.close()
 
 
 def last_words(app: TokwattApp) -> None:

@@ -37,9 +37,9 @@ class Seat:
         self.desk: Desk | None = None
         self.reasons: dict[str, str] = {}
         """Why a reading is not there, by its name."""
-        name = options.hosts[0] if options.hosts else ""
+        self.name = options.hosts[0] if options.hosts else ""
         badge = str(getattr(options.target, "badge", ""))
-        self.snapshot = Snapshot(host=Host(name, badge=badge), readonly=options.readonly)
+        self.snapshot = Snapshot(host=Host(self.name, badge=badge), readonly=options.readonly)
         """All that is known of the host, as the store says."""
 
     cockpit: CockpitScreen

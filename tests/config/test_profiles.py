@@ -17,6 +17,7 @@ schema = 1
 title = "T"
 [host]
 ssh = "blackwell"
+nodes = ["blackwell-2"]
 [engine]
 python = "/env/bin/python3"
 [launch]
@@ -48,6 +49,7 @@ def test_every_section_is_read() -> None:
     profile = parse_profile(FULL, "/x/glm.toml")
     assert (profile.name, profile.path, profile.title) == ("glm", "/x/glm.toml", "T")
     assert (profile.host.ssh, profile.engine.python, profile.launch.port) == ("blackwell", "/env/bin/python3", 31000)
+    assert profile.host.nodes == ("blackwell-2",)
     assert list(profile.launch.args) == [
         "model-path", "tp-size", "mem-fraction-static", "disable-cuda-graph", "cuda-graph-bs", "deepep-config",
     ]  # fmt: skip

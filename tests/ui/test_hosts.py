@@ -117,3 +117,15 @@ async def test_a_lost_host_is_seen_from_the_other(fleet: Fleet) -> None:
         fleet.second.store.update(link=fleet.second.link.state)
         await until(pilot, lambda: "✗" in shown(app).splitlines()[0])
         assert "link lost" not in "\n".join(shown(app).splitlines()[1:3])
+
+
+async def test_the_nodes_of_a_profile_are_opened_beside_it(fleet: Fleet) -> None:
+    profile = fleet.first.profile
+    assert profile is not None
+    fleet.first.profile = replace(profile, host=replace(profile.host, nodes=("hopper", "blackwell")))
+    app = TokwattApp(Options(("blackwell",)))
+    async with app.run_test(size=WIDE) as pilot:
+        await open_cockpit(pilot)
+        await until(pilot, lambda: "2 hopper ● ready 3,740 tok/s" in shown(app).splitlines()[0])
+        assert [seat.name for seat in app.seats] == ["blackwell", "hopper"]
+        assert "2 hosts 3,997 of 9,600 W" in shown(app).splitlines()[0]

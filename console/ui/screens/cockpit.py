@@ -119,7 +119,7 @@ class CockpitScreen(Screen[None]):
                 self.query_one(Status).show(new)
             return
         self.query_one(Status).show(new)
-        self.hosts.repaint()
+        self.hosts.show()
         if new.gpus is not old.gpus or new.throughput is not old.throughput or new.marks is not old.marks or old is new:
             self._show_gauges(new)
         if new.patches is not old.patches:
@@ -181,7 +181,7 @@ class CockpitScreen(Screen[None]):
         seat = self.seat
         if seat.link is not seat.snapshot.link:
             seat.snapshot = replace(seat.snapshot, link=seat.link)
-            self.hosts.repaint()
+            self.hosts.show()
         if seat is not owner(self).front:
             return
         snapshot = seat.snapshot

@@ -34,6 +34,11 @@ class Hosts(Painting):
         self.front = front
         self.display = len(seats) > 1
 
+    def show(self) -> None:
+        """Show the tabs as the hosts are now."""
+        self.display = len(self.seats) > 1
+        self.repaint()
+
     def step(self, by: int) -> None:
         """Pick the next host, or the one before."""
         if len(self.seats) > 1:
