@@ -137,6 +137,9 @@ def _imported(launches: list[Launch], pick: int, found: Found, name: str, *, rep
     notes += [*launch.wrapping.notes, *lost]
     read = read_flags(launch.words, launch.spelled, launch.text, repair=repair)
     notes += read.notes
+    for variable, known in uncertain(launch).items():
+        said = f"{variable} is set where a condition decides: its value at line {known.line} was taken"
+        notes.append(Note(WARNING, said, known.line, variable))
     _positional(read, launch.spelled, notes)
     count = len(read.args)
     port = _port(read, launch, notes)
@@ -154,7 +157,7 @@ def _imported(launches: list[Launch], pick: int, found: Found, name: str, *, rep
     return Imported(
         profile,
         tuple(sorted(notes, key=lambda note: note.line)),
-        min([launch.command.line, *(one.line for one in launch.wrapping.env.values() if one.line), *used]),
+        min([launch.command.line, *(one.line for one in environment_of(launch)[0].values() if one.line), *used]),
         max(used),
         tuple(one.command.line for one in launches),
         count,
@@ -173,7 +176,7 @@ def _with_lost(launch: Launch, launches: list[Launch], found: Found, repair: boo
     source = launch.text.split("\n")
     notes = []
     last = max((one.line for one in launch.words), default=launch.command.line)
-    for command in found.lost:
+    for command, log in found.lost:
         if not launch.command.line < command.line < until:
             continue
         shown = launch.text[command.words[0].start : command.words[-1].end].replace("\\\n", " ")
@@ -189,14 +192,9 @@ def _with_lost(launch: Launch, launches: list[Launch], found: Found, repair: boo
             said = f"looks like a lost continuation: line {last} ends without a backslash; not included"
             notes.append(Note(WARNING, said, command.line, command.words[0].text.lstrip("-"), shown))
             continue
-        launch = _joined(launch, command)
+        launch = replace(launch, words=(*launch.words, *command.words), log=launch.log or log)
         last = max(one.line for one in command.words)
     return launch, notes
-
-
-def _joined(launch: Launch, command: Command) -> Launch:
-    whole = replace(launch.command, redirects=(*launch.command.redirects, *command.redirects), end=command.end)
-    return replace(launch, words=(*launch.words, *command.words), command=whole)
 
 
 def _positional(read: Read, spelled: Dialect, notes: list[Note]) -> None:
@@ -278,7 +276,8 @@ def _secret_args(launch: Launch, read: Read, env: dict[str, str | Secret], notes
             said = f'--{name} became {instead} = {{ from = "env" }}: an argument is readable by every login of the host'
         else:
             variable = other or f"{launch.spelled.kind.upper()}_{name.upper().replace('-', '_')}"
-            found[name] = Secret("env", variable)
+            from_host = isinstance(value, str) and _HOST.fullmatch(value) is not None
+            found[name] = Secret("host-env" if from_host else "env", variable)
             said = f"--{name} is a secret: its value is not kept; {variable} of the environment of tokwatt is taken"
         notes.append(Note(WARNING, said, line, name))
     return found
@@ -306,6 +305,8 @@ def _unresolved(key: str, what: str, line: int) -> Note:
 
 def _python(launch: Launch, found: Found) -> str:
     program = launch.program[0].text if launch.program else ""
+    if launch.spelled.kind == "llamacpp":
+        return ""
     if "python" not in program.rsplit("/", 1)[-1]:
         return (
             f"{program.rsplit('/', 1)[0]}/python3"
@@ -346,6 +347,3 @@ def _title(read: Read, spelled: Dialect) -> str:
 def _name(read: Read, spelled: Dialect) -> str:
     stem = _title(read, spelled).lower().replace(" ", "").replace(",", "-")
     return _SLUG.sub("-", stem).strip("-.") or "imported"
-
-
-__all__ = ["Imported", "import_text", "uncertain"]

@@ -46,22 +46,24 @@ class Found:
 
     launches: list[Launch] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    lost: list[Command] = field(default_factory=list)
-    """Lines that begin with a flag: the line above lost its backslash."""
+    lost: list[tuple[Command, str]] = field(default_factory=list)
+    """Lines that begin with a flag, where the line above lost its backslash, and where their output goes."""
     workdir: str = ""
     activated: str = ""
     """Folder of a virtual environment that was switched to."""
 
 
-def find_launches(script: Script) -> Found:
+def find_launches(script: Script, depth: int = 0) -> Found:
     """Return every launch of a text, and a word on everything else in it."""
     found = Found(notes=list(script.notes))
     for index, command in enumerate(script.commands):
-        launch = launched(command, script.text)
+        launch = launched(command, script.text, depth)
         if launch is not None:
             wrapping = launch.wrapping
             wrapping.workdir = wrapping.workdir or found.workdir
             found.launches.append(replace(launch, log=_log(script.commands, index, wrapping)))
+        elif command.words[0].text.startswith("-") and len(command.words[0].text) > 1:
+            found.lost.append((command, _log(script.commands, index, Wrapping())))
         else:
             _aside(command, found, script)
     return found
@@ -109,18 +111,15 @@ def _inside(inner: Inner, command: Command, around: Wrapping, depth: int) -> Lau
         if variable.exported and isinstance(variable.value, str)
     }
     known |= {name: one.text for name, one in around.env.items()}
-    script = read_script(inner.text, known)
-    for index, each in enumerate(script.commands):
-        launch = launched(each, script.text, depth + 1)
-        if launch is None:
-            continue
+    inside = find_launches(read_script(inner.text, known), depth + 1)
+    for launch in inside.launches[:1]:
+        each = launch.command
         within = launch.wrapping
-        log = launch.log or _log(script.commands, index, within)
         within.env = {**around.env, **within.env}
         within.unset += around.unset
         within.passed += around.passed
         within.wrappers = [*around.wrappers, *within.wrappers]
-        within.notes = [*around.notes, *within.notes]
+        within.notes = [*around.notes, *inside.notes, *within.notes]
         within.ports += around.ports
         for name in ("container", "runtime", "image", "ssh", "workdir"):
             setattr(within, name, getattr(within, name) or getattr(around, name))
@@ -128,7 +127,7 @@ def _inside(inner: Inner, command: Command, around: Wrapping, depth: int) -> Lau
         words = tuple(replace(one, line=one.line + first) for one in launch.words)
         variables = {**each.variables, **command.variables}
         outer = replace(each, variables=variables, unset=(*command.unset, *each.unset), line=each.line + first)
-        return replace(launch, words=words, log=log, command=outer)
+        return replace(launch, words=words, command=outer)
     return None
 
 
@@ -197,9 +196,7 @@ def _aside(command: Command, found: Found, script: Script) -> None:
     words = [one.text for one in command.words]
     name = words[0].rsplit("/", 1)[-1]
     shown = " ".join(words)[:120]
-    if words[0].startswith("-") and len(words[0]) > 1:
-        found.lost.append(command)
-    elif words[0] == "export":
+    if words[0] == "export":
         _exported_command(command, found, script)
     elif name in ("cd", "pushd") and len(words) > 1:
         found.workdir = words[1]
@@ -259,7 +256,7 @@ def environment_of(launch: Launch) -> tuple[dict[str, Field], list[str]]:
 
 
 def uncertain(launch: Launch) -> dict[str, Variable]:
-    """Return the variables in its words that a condition decides."""
+    """Return the variables in its words and its environment that a condition decides."""
     known: Mapping[str, Variable] = launch.command.variables
-    names = {name for one in launch.words for name in one.used}
+    names = {name for one in launch.words for name in one.used} | environment_of(launch)[0].keys()
     return {name: known[name] for name in sorted(names) if name in known and known[name].uncertain}

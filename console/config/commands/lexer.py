@@ -190,13 +190,14 @@ class Lexer:
         self._move(stop + 1)
 
     def _double(self, parts: list[Part]) -> None:
-        opened = self.line
+        opened, before = self.line, len(parts)
         self.at += 1
-        self._text(parts, "", quoted=True)
         while self.at < len(self.text):
             sign = self.text[self.at]
             if sign == '"':
                 self.at += 1
+                if len(parts) == before:
+                    self._text(parts, "", quoted=True)  # an empty word is a word
                 return
             if sign == "\\":
                 follows = self.text[self.at + 1 : self.at + 2]

@@ -219,7 +219,7 @@ _SRUN = (
     "-N -n -c -p -t -w -J -o -e -i -A -G -C -D -d -q -x --nodes --ntasks --cpus-per-task --partition --time --nodelist "
     "--job-name --output --error --gres --gpus --account --container-image --container-mounts --ntasks-per-node --mem"
 )
-_PROFILERS = "-o -t -s -c -d -y -w --output --trace --sample --capture-range --duration --delay -k --kernel-name"
+_PROFILERS = "--force-overwrite -f -o -t -s -c -d -y -w --output --trace --sample --capture-range --duration --delay -k --kernel-name"
 _CONDA = "-n --name -p --prefix --cwd"
 _UV = "--with --with-editable --with-requirements --python -p --project --directory --extra --group --env-file --index-url"
 
