@@ -43,6 +43,7 @@ class _Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: str = "sglang"
     python: str = ""
+    command: tuple[str, ...] = ()
 
 
 class _Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,6 +63,13 @@ class _Bench(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output_tokens: int = 256
     repeats: int = 1
     requests_per_stream: int = 4
+    request_rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    arrival: Literal[poisson, constant, burst] = "poisson"
+    burst: int = 1
+    input_spread: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    output_spread: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    ignore_eos: bool = True
+    api: Literal["", generate, completions, chat] = ""
 
 
 class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,7 +119,7 @@ def _profile(file: TomlFile) -> Profile:
         path=file.path,
         title=part.title,
         host=HostSection(part.host.ssh, part.host.container, part.host.runtime, part.host.nodes),
-        engine=EngineSection(part.engine.kind, part.engine.python),
+        engine=EngineSection(part.engine.kind, part.engine.python, part.engine.command),
         launch=_launch(part.launch, file),
         patches_on=part.patches.on,
         bench=_bench(part.bench, file),
@@ -264,7 +272,7 @@ def _bench(part: _Bench, file: TomlFile) -> BenchSection:
     for index, value in enumerate(part.concurrency):
         if value < 1:
             raise file.fault(("bench", "concurrency", index), f"is {value}; at least one stream is needed")
-    for name in ("input_tokens", "output_tokens", "repeats", "requests_per_stream"):
+    for name in ("input_tokens", "output_tokens", "repeats", "requests_per_stream", "burst"):
         if getattr(part, name) < 1:
             raise file.fault(("bench", name), f"is {getattr(part, name)}; it must be 1 or more")
-    return BenchSection(part.concurrency, part.input_tokens, part.output_tokens, part.repeats, part.requests_per_stream)
+    return BenchSection(**msgspec.structs.asdict(part))

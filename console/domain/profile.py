@@ -38,6 +38,8 @@ class EngineSection:
     kind: str = "sglang"
     python: str = ""
     """Path of the interpreter; empty means the `python3` of the login."""
+    command: tuple[str, ...] = ()
+    """Words before the arguments, where they are not the engine's usual ones: `["/opt/llama/llama-server"]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,18 @@ class BenchSection:
     repeats: int = 1
     requests_per_stream: int = 4
     """Requests at one concurrency = this × concurrency."""
+    request_rate: float | None = None
+    """Requests a second of an open loop; the concurrency is then the most in flight. `None` is a closed loop."""
+    arrival: str = "poisson"
+    """How they arrive in an open loop: `poisson`, `constant` or `burst`."""
+    burst: int = 1
+    """Requests that arrive at once, for `burst`."""
+    input_spread: float = 0.0
+    output_spread: float = 0.0
+    """Share of a length by which a request may be shorter, uniformly and the same for every arm; 0 is fixed."""
+    ignore_eos: bool = True
+    api: str = ""
+    """`generate`, `completions` or `chat`; empty takes the engine's best."""
 
 
 @dataclass(frozen=True, slots=True)
