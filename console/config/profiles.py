@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -30,6 +31,7 @@ SCHEMA = 1
 
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<place>[^`]*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"unknown field `(?P<name>[^`]*)`")
+BENCH_WORDS = {"arrival": ("poisson", "constant", "burst"), "api": ("generate", "completions", "chat")}
 _SOURCES = ("env", "host-env")
 
 
@@ -63,13 +65,13 @@ class _Bench(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output_tokens: int = 256
     repeats: int = 1
     requests_per_stream: int = 4
-    request_rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    arrival: Literal[poisson, constant, burst] = "poisson"
+    request_rate: float | None = None
+    arrival: str = "poisson"
     burst: int = 1
-    input_spread: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
-    output_spread: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    input_spread: float = 0.0
+    output_spread: float = 0.0
     ignore_eos: bool = True
-    api: Literal["", generate, completions, chat] = ""
+    api: str = ""
 
 
 class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -275,4 +277,12 @@ def _bench(part: _Bench, file: TomlFile) -> BenchSection:
     for name in ("input_tokens", "output_tokens", "repeats", "requests_per_stream", "burst"):
         if getattr(part, name) < 1:
             raise file.fault(("bench", name), f"is {getattr(part, name)}; it must be 1 or more")
+    if part.request_rate is not None and not 0 < part.request_rate < math.inf:
+        raise file.fault(("bench", "request_rate"), f"is {part.request_rate:g}; it must be over 0 requests a second")
+    for name in ("input_spread", "output_spread"):
+        if not 0 <= getattr(part, name) < 1:
+            raise file.fault(("bench", name), f"is {getattr(part, name):g}; it must be at least 0 and below 1")
+    for name, known in BENCH_WORDS.items():
+        if getattr(part, name) not in ("", *known):
+            raise file.fault(("bench", name), f"is {getattr(part, name)!r}", f"known: {', '.join(known)}")
     return BenchSection(**msgspec.structs.asdict(part))
