@@ -9,6 +9,7 @@ from console.bench import metrics
 from console.bench.loading import LoadPlan
 from console.bench.power import PowerWindow
 from console.bench.protocol import Flushed
+from console.bench.steadiness import steady_stretch
 from console.domain.measurement import Measurement
 from console.domain.profile import LimitsSection
 
@@ -20,6 +21,9 @@ LAG_SHARE = 0.3
 """A client that is late by less than this share of the usual gap between tokens did not make the number."""
 
 BUSY_SHARE = 0.9
+
+SEND_SHARE = 1.0
+"""An open loop whose requests are later than so many of its mean gaps is no open loop."""
 
 
 def measurement(
@@ -53,6 +57,9 @@ def measurement(
     cached = _sum([request.cached_tokens for request in requests])
     told_input = _sum([request.input_tokens for request in requests])
     sure = duration_s > 0 and bool(requests)
+    steady = steady_stretch(
+        result.get("course") or {}, min(plan.concurrency, int(result["requests"])), plan.rate is None
+    )
     return Measurement(
         run_id=run_id,
         concurrency_limit=plan.concurrency,
@@ -76,6 +83,9 @@ def measurement(
         power_peak_w=power.peak_w,
         energy_j_per_token=power.energy_j / output if power.energy_j is not None and output else None,
         cached_tokens=cached,
+        request_rate_req_s=plan.rate,
+        send_lag_p99_ms=_ms((result.get("send_lag") or {}).get("p99_s")),
+        steady_tok_s=steady.tok_s,
         tainted=tuple(_taints(plan, result, flushed, idle, retracted, cached, told_input)),
         protocol={
             "flushed": flushed.done,
@@ -84,7 +94,13 @@ def measurement(
             "warmup_requests": plan.warmup,
             "input_tokens": plan.input_tokens,
             "output_tokens": plan.output_tokens,
-            "ignore_eos": True,
+            "ignore_eos": plan.ignore_eos,
+            "input_spread": plan.input_spread,
+            "output_spread": plan.output_spread,
+            "loop": "closed" if plan.rate is None else "open",
+            "request_rate_req_s": plan.rate,
+            "arrival": None if plan.rate is None else plan.arrival,
+            "steady": steady.data(),
             "seed": plan.seed,
             "token_range": list(plan.token_range),
             "api": plan.api,
@@ -119,9 +135,15 @@ def _taints(
     if retracted:
         found.append(f"{retracted:.0f} retractions or preemptions")
     if result["wrong_length"]:
-        found.append(f"{result['wrong_length']} answers did not have {plan.output_tokens} tokens")
+        spread = " to their own length" if plan.output_spread else f" {plan.output_tokens} tokens"
+        found.append(f"{result['wrong_length']} answers did not have{spread}")
     if not result["told"]:
         found.append("the server told no token counts: events were counted instead")
+    late = _ms((result.get("send_lag") or {}).get("p99_s"))
+    if late is not None and late > max(LAG_MS, 1000 * SEND_SHARE / (plan.rate or 1.0)):
+        found.append(
+            f"requests were sent late: p99 {late:,.0f} ms after they were due, at most {plan.concurrency} in flight"
+        )
     lag, gap = _ms(result["lag"].get("p99_s")), _ms(result["itl"].get("p50_s"))
     if lag is not None and lag > max(LAG_MS, LAG_SHARE * (gap or 0.0)):
         found.append(f"the client was late: event loop lag p99 {lag:.0f} ms")

@@ -30,7 +30,16 @@ class LoadPlan:
     output_tokens: int
     seed: int = 0
     api: str = "generate"
-    """`generate` (SGLang's own) or `completions`."""
+    """`generate` (SGLang's own), `completions` or `chat`."""
+    rate: float | None = None
+    """Requests a second of an open loop, `concurrency` then being the most in flight; `None` is a closed loop."""
+    arrival: str = "poisson"
+    """`poisson`, `constant`, or `burst`: `burst` requests at once."""
+    burst: int = 1
+    input_spread: float = 0.0
+    output_spread: float = 0.0
+    """Share of the length by which a request may be shorter, uniformly and by the seed."""
+    ignore_eos: bool = True
     model: str = ""
     timeout_s: float = 600.0
     token_range: tuple[int, int] = USUAL

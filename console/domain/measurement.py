@@ -44,6 +44,12 @@ class Measurement:
     power_peak_w: float | None = None
     energy_j_per_token: float | None = None
     cached_tokens: int | None = None
+    request_rate_req_s: float | None = None
+    """Asked for, in an open loop; `None` is a closed one."""
+    send_lag_p99_ms: float | None = None
+    """How late the client sent in an open loop, waits for room included."""
+    steady_tok_s: float | None = None
+    """Output tok/s of the steady stretch alone; `None` when there was none (`protocol["steady"]` says why)."""
     vantage: str = "host"
     """Where the load was generated: `host` or `console`."""
     tainted: tuple[str, ...] = ()

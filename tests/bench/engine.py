@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,9 @@ class Engine:
     """Requests whose client went away."""
     flushed: int = 0
     port: int = 0
-    aborted: int = 0
+    aborted: list[str] = field(default_factory=list)
+    arrived: list[float] = field(default_factory=list)
+    """When each request came, `time.perf_counter`."""
 
     async def start(self, port: int = 0) -> asyncio.Server:
         server = await asyncio.start_server(self._serve, "127.0.0.1", port, backlog=2048)
@@ -57,14 +60,18 @@ class Engine:
             writer.close()
 
     async def _answer(self, method: str, path: str, body: bytes, writer: asyncio.StreamWriter) -> bool:
-        if method == "POST" and path in ("/generate", "/v1/completions"):
+        if method == "POST" and path in ("/generate", "/v1/completions", "/v1/chat/completions"):
+            self.arrived.append(time.perf_counter())
             return await self._stream(path, json.loads(body), writer)
         answers: dict[str, Any] = {
             "/get_load": [{"dp_rank": 0, "num_reqs": self.open, "num_waiting_reqs": 0, "num_tokens": 0}],
             "/v1/models": {"data": [{"id": "pretend"}]},
             "/server_info": {"version": "0.5.9", "internal_states": [{"last_gen_throughput": 0.0}]},
         }
-        if path == "/flush_cache":
+        if path == "/abort_request":
+            self.aborted.append(json.loads(body)["rid"])
+            _plain(writer, 200, b"")
+        elif path == "/flush_cache":
             self.flushed += 1
             _plain(writer, 200, b"Cache flushed.")
         elif path in answers:
@@ -96,7 +103,7 @@ class Engine:
             return True
         native = path == "/generate"
         count = asked["sampling_params"]["max_new_tokens"] if native else asked["max_tokens"]
-        prompt = len(asked["input_ids"] if native else asked["prompt"])
+        prompt = len(asked["input_ids"] if native else asked.get("prompt") or asked["messages"][0]["content"].split())
         if fault == "short":
             count //= 2
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")

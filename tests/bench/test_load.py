@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
@@ -38,7 +39,7 @@ async def run(link: HostLink, plan: LoadPlan) -> tuple[Mapping[str, Any], list[L
     raise AssertionError("no result")
 
 
-@pytest.mark.parametrize("api", ["generate", "completions"])
+@pytest.mark.parametrize("api", ["generate", "completions", "chat"])
 async def test_counts_are_exact(link: HostLink, engine: Engine, api: str) -> None:
     result, progress = await run(link, replace(PLAN, port=engine.port, api=api))
     assert (result["requests"], result["completed"], result["failed"]) == (32, 32, 0)
@@ -116,6 +117,60 @@ async def test_a_request_without_end_is_given_up(link: HostLink, engine: Engine)
     assert (result["completed"], result["errors"]) == (31, {"no end within 0.5 s": 1})
 
 
+async def test_lengths_are_spread_by_the_seed_and_told_right(link: HostLink, engine: Engine) -> None:
+    plan = replace(
+        PLAN, port=engine.port, warmup=0, input_tokens=100, output_tokens=40, input_spread=0.5, output_spread=0.5
+    )
+    result, _ = await run(link, plan)
+    asked = sorted((len(one["input_ids"]), one["sampling_params"]["max_new_tokens"]) for one in engine.asked)
+    assert len({length for length, _ in asked}) > 10 and len({length for _, length in asked}) > 5
+    assert min(asked)[0] >= 50 and max(asked)[0] <= 100 and all(20 <= length <= 40 for _, length in asked)
+    assert (
+        sorted((r.input_tokens, r.output_tokens) for r in requests_of(result)) == asked and not result["wrong_length"]
+    )
+    engine.asked.clear()
+    await run(link, plan)
+    again = sorted((len(one["input_ids"]), one["sampling_params"]["max_new_tokens"]) for one in engine.asked)
+    assert again == asked
+
+
+async def test_an_open_loop_sends_when_requests_are_due(link: HostLink, engine: Engine) -> None:
+    engine.pace_s = 0.02
+    plan = replace(PLAN, port=engine.port, warmup=0, requests=20, concurrency=64, rate=40.0, arrival="constant")
+    result, _ = await run(link, plan)
+    assert (result["completed"], len(engine.arrived)) == (20, 20)
+    sent = sorted(request.sent_s for request in requests_of(result))
+    assert all(at >= place / 40.0 - 1e-6 for place, at in enumerate(sent))  # never early
+    assert result["send_lag"]["count"] == 20 and result["peak_concurrency"] > 1
+
+
+async def test_an_open_loop_without_room_tells_how_late_it_was(link: HostLink, engine: Engine) -> None:
+    engine.pace_s = 0.02
+    plan = replace(PLAN, port=engine.port, warmup=0, requests=8, concurrency=1, rate=1000.0, arrival="burst", burst=8)
+    result, _ = await run(link, plan)
+    assert result["peak_concurrency"] == 1 and result["completed"] == 8
+    assert result["send_lag"]["max_s"] >= 7 * 10 * 0.02  # the last waited for seven answers of ten tokens
+
+
+async def test_the_course_holds_every_token(link: HostLink, engine: Engine) -> None:
+    result, _ = await run(link, replace(PLAN, port=engine.port, warmup=0))
+    assert sum(result["course"]["tokens"]) == pytest.approx(320, abs=1)
+    assert max(result["course"]["running"]) <= 8
+
+
+async def test_what_is_in_flight_is_aborted_by_its_own_ids(link: HostLink, engine: Engine) -> None:
+    engine.pace_s = 0.05
+    plan = replace(PLAN, port=engine.port, output_tokens=2000, warmup=0)
+    async with asyncio.timeout(30), aclosing(load(link, plan)) as parts:
+        async for _ in parts:
+            if engine.open == 8:
+                break
+    async with asyncio.timeout(10):
+        while len(engine.aborted) < 8:
+            await asyncio.sleep(0.02)
+    assert sorted(engine.aborted) == sorted(one["rid"] for one in engine.asked) and len(engine.asked) == 8
+
+
 async def test_closing_the_iterator_drops_what_is_in_flight(link: HostLink, engine: Engine) -> None:
     engine.pace_s = 0.05
     plan = replace(PLAN, port=engine.port, output_tokens=2000, warmup=0)
@@ -184,6 +239,17 @@ def test_a_plan_makes_the_same_prompt_for_the_same_seed_only() -> None:
     said = {"port": 1, "concurrency": 1, "requests": 1, "input_tokens": 50, "output_tokens": 1, "seed": 3}
     assert Plan(said).prompt(5) == Plan(said).prompt(5)
     assert Plan(said).prompt(5) != Plan({**said, "seed": 4}).prompt(5) != Plan(said).prompt(6)
+
+
+@pytest.mark.parametrize("arrival", ["poisson", "constant", "burst"])
+def test_arrivals_keep_their_rate_and_their_seed(arrival: str) -> None:
+    said = {"port": 1, "concurrency": 1, "requests": 1, "input_tokens": 5, "output_tokens": 1, "seed": 3, "rate": 50,
+            "arrival": arrival, "burst": 10}  # fmt: skip
+    times = Plan(said).arrivals(4000)
+    assert times == Plan(said).arrivals(4000) and times == sorted(times) and times[0] == 0
+    assert 4000 / times[-1] == pytest.approx(50, rel=0.06)
+    gaps = {round(later - earlier, 9) for earlier, later in itertools.pairwise(times)}
+    assert {"constant": gaps == {0.02}, "burst": gaps == {0.0, 0.2}, "poisson": len(gaps) > 3000}[arrival]
 
 
 def test_runs_by_hand(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""One phase of load: a closed loop of a fixed number of streams, and what became of each request."""
+"""One phase of load: a closed loop of streams or an open loop of arrivals, and what became of each request."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from array import array
-from typing import Any, Dict, List, Optional
+from typing import Dict, List, Set
 
 from .http import Broken, Connection, Events
 from .requests import Answer, Plan, finish
@@ -20,11 +20,14 @@ class Phase:
         plan: What to ask.
         first: Number of the first request: phases must not share prompts.
         count: How many.
+        closed: Whether a request follows its predecessor, whatever rate the plan says.
     """
 
-    def __init__(self, plan: Plan, first: int, count: int) -> None:
+    def __init__(self, plan: Plan, first: int, count: int, closed: bool = False) -> None:
         self._plan = plan
+        self._first = first
         self._bodies = [plan.request(first + number) for number in range(count)]
+        self._due = [] if closed or not plan.rate else plan.arrivals(count)
         self._next = 0
         self._failed_in_a_row = 0
         self._connections: List[Connection] = []
@@ -33,6 +36,8 @@ class Phase:
         self.errors: Dict[str, int] = {}
         self.events = 0
         self.running = 0
+        self.in_flight: Set[str] = set()
+        """Ids of the requests that the server has now."""
         self.peak = 0
         self.gave_up = ""
         self.lags = array("d")
@@ -40,22 +45,38 @@ class Phase:
         self.began_wall = self.ended_wall = 0.0
         self.processor_s = 0.0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are sent when they are due, not when another has ended."""
+        return bool(self._due)
+
     async def run(self) -> None:
         """Ask all of them; returns when the last has ended."""
         lag = asyncio.ensure_future(self._watch_lag())
         processor = time.process_time()
         self.began, self.began_wall = time.perf_counter(), time.time()
-        streams = min(self._plan.concurrency, self.count)
         try:
-            await asyncio.gather(*(self._stream() for _ in range(streams)))
+            if self.is_open:
+                await self._arrivals()
+            else:
+                await asyncio.gather(*(self._stream() for _ in range(min(self._plan.concurrency, self.count))))
         finally:
             lag.cancel()
             self.ended_wall = time.time()
             last = max((answer.stamps[-1] for answer in self.answers if answer.stamps), default=0.0)
             self.ended = max(last, self.began) if last else time.perf_counter()
             self.processor_s = time.process_time() - processor
-            for connection in self._connections:
-                connection.close()
+            self.close()
+
+    def stop(self) -> None:
+        """Send nothing more, and let go of what is in flight."""
+        self.gave_up = "the load was ended"
+        self.close()
+
+    def close(self) -> None:
+        """Let go of every connection at once."""
+        for connection in self._connections:
+            connection.close()
 
     @property
     def failed(self) -> int:
@@ -65,21 +86,61 @@ class Phase:
     def _counted(self, events: int) -> None:
         self.events += events
 
-    async def _stream(self) -> None:
+    def _connection(self) -> Connection:
         connection = Connection(self._plan.host, self._plan.port)
         self._connections.append(connection)
+        return connection
+
+    async def _stream(self) -> None:
+        connection = self._connection()
         while self._next < self.count and not self.gave_up:
             number, self._next = self._next, self._next + 1
-            self.running += 1
-            self.peak = max(self.peak, self.running)
-            answer = await self._ask(connection, self._bodies[number])
-            self._bodies[number] = b""
-            self.running -= 1
-            self.answers.append(answer)
-            self._judge(answer)
+            answer = await self._served(connection, number)
             if answer.error:
-                connection.close()
                 await asyncio.sleep(0.05)  # a server that refuses must not be hammered
+
+    async def _arrivals(self) -> None:
+        """Send each request when it is due; one that finds no room waits, and its wait is told as send lag."""
+        room = asyncio.Semaphore(self._plan.concurrency)
+        idle: List[Connection] = []
+        work: Set["asyncio.Future[None]"] = set()
+
+        async def one(number: int) -> None:
+            connection = idle.pop() if idle else self._connection()
+            try:
+                await self._served(connection, number, self.began + self._due[number])
+                idle.append(connection)
+            finally:
+                room.release()
+
+        for number in range(self.count):
+            await asyncio.sleep(max(0.0, self.began + self._due[number] - time.perf_counter()))
+            await room.acquire()
+            if self.gave_up:
+                break
+            task = asyncio.ensure_future(one(number))
+            work.add(task)
+            task.add_done_callback(work.discard)
+        while work:
+            await asyncio.wait(list(work))
+
+    async def _served(self, connection: Connection, number: int, due: float = 0.0) -> Answer:
+        """Ask one request and judge its answer."""
+        rid = self._plan.rid(self._first + number)
+        self.running += 1
+        self.in_flight.add(rid)
+        self.peak = max(self.peak, self.running)
+        answer = await self._ask(connection, self._bodies[number])
+        answer.asked = self._plan.lengths(self._first + number)[1]
+        answer.due_at = due or answer.sent_at
+        self._bodies[number] = b""
+        self.running -= 1
+        self.in_flight.discard(rid)
+        self.answers.append(answer)
+        self._judge(answer)
+        if answer.error:
+            connection.close()
+        return answer
 
     async def _ask(self, connection: Connection, body: bytes) -> Answer:
         answer = Answer(time.perf_counter())
@@ -104,7 +165,7 @@ class Phase:
                 status, text = await connection.exchange(body, events.take)
             except (Broken, ConnectionError):
                 connection.close()
-                if kept and not events.stamps:
+                if kept and not events.stamps and not self.gave_up:
                     continue
                 raise
             if status != 200:
@@ -127,59 +188,3 @@ class Phase:
             due = time.perf_counter() + LAG_PERIOD_S
             await asyncio.sleep(LAG_PERIOD_S)
             self.lags.append(max(0.0, time.perf_counter() - due))
-
-
-def result(phase: Phase, plan: Plan) -> Dict[str, Any]:
-    """Return a phase as plain data: sums, and a row of numbers for each completed request."""
-    good = [answer for answer in phase.answers if not answer.error]
-    gaps = array("d")
-    rows = []
-    for answer in good:
-        stamps = answer.stamps
-        own = [stamps[place] - stamps[place - 1] for place in range(1, len(stamps))]
-        gaps.extend(own)
-        rows.append(
-            [
-                round(answer.sent_at - phase.began, 6),
-                round(stamps[0] - answer.sent_at, 6),
-                round(stamps[-1] - answer.sent_at, 6),
-                answer.output_tokens,
-                round(sum(own) / len(own), 6) if own else None,
-                answer.input_tokens,
-                answer.cached,
-            ]
-        )
-    return {
-        "requests": phase.count,
-        "completed": len(good),
-        "failed": phase.count - len(good),
-        "errors": phase.errors,
-        "gave_up": phase.gave_up,
-        "duration_s": phase.ended - phase.began,
-        "began": phase.began_wall,
-        "ended": phase.began_wall + (phase.ended - phase.began),
-        "peak_concurrency": phase.peak,
-        "columns": ["sent_s", "ttft_s", "e2el_s", "output_tokens", "mean_itl_s", "input_tokens", "cached_tokens"],
-        "rows": rows,
-        "itl": _distribution(gaps),
-        "lag": _distribution(phase.lags),
-        "processor_share": phase.processor_s / max(1e-9, phase.ended - phase.began),
-        "told": all(answer.told for answer in good),
-        "wrong_length": sum(answer.output_tokens != plan.output_tokens for answer in good),
-    }
-
-
-def _distribution(values: "array[float]") -> Dict[str, Optional[float]]:
-    ordered = sorted(values)
-    found: Dict[str, Optional[float]] = {"count": len(ordered), "sum_s": sum(ordered)}
-    for name, share in (("p50_s", 0.5), ("p90_s", 0.9), ("p99_s", 0.99)):
-        found[name] = _quantile(ordered, share) if ordered else None
-    found["max_s"] = ordered[-1] if ordered else None
-    return found
-
-
-def _quantile(ordered: List[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)

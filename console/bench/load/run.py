@@ -13,13 +13,18 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
+from .aborting import abort
 from .http import Connection
-from .phase import Phase, result
+from .phase import Phase
 from .requests import Plan
+from .summary import result
 
 PROGRESS_S = 0.5
+END_S = 3.0
+"""The program is gone this long after its input has ended, whatever the server does."""
+
 WARMUP_NUMBERS = 1_000_000_000
 """First request number of a warm-up: its prompts are none of the measured ones."""
 
@@ -43,32 +48,55 @@ def main() -> None:
     except (ValueError, KeyError, TypeError) as error:
         say("fault", reason="the plan is not understood: %r" % error)
         return
-    if not by_hand:
-        threading.Thread(target=_end_with_input, daemon=True).start()
-    asyncio.run(_work(plan))
+    asyncio.run(_work(plan, by_hand))
 
 
-def _end_with_input() -> None:
-    """End at once with standard input: closed sockets are what tells the server to drop the requests."""
+def _end_with_input(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> None:
+    """End with standard input: the requests are aborted, then the sockets close."""
     try:
         while os.read(0, 4096):  # not through `sys.stdin`, whose lock would be held at our own end
             continue
     except (OSError, ValueError):
         pass  # a closed input is an ended one
+    loop.call_soon_threadsafe(end)
+    time.sleep(END_S)
     os._exit(0)
 
 
-async def _work(plan: Plan) -> None:
+class Ending:
+    """Ends the program while requests are in flight."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.phase: Optional[Phase] = None
+
+    def end(self) -> None:
+        """Begin to end; called in the loop."""
+        asyncio.ensure_future(self._end())
+
+    async def _end(self) -> None:
+        if self.phase is not None:
+            rids = list(self.phase.in_flight)
+            self.phase.stop()
+            await abort(self._plan, rids)
+        os._exit(0)
+
+
+async def _work(plan: Plan, by_hand: bool) -> None:
+    ending = Ending(plan)
+    if not by_hand:
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=_end_with_input, args=(loop, ending.end), daemon=True).start()
     _raise_file_limit()
     if plan.api != "generate" and not plan.model:
         plan.model = await _first_model(plan)
     if plan.warmup:
-        warmup = Phase(plan, WARMUP_NUMBERS, plan.warmup)
+        warmup = ending.phase = Phase(plan, WARMUP_NUMBERS, plan.warmup, closed=True)
         await _with_progress(warmup, "warmup")
         if warmup.gave_up or warmup.failed == warmup.count:
             say("fault", reason=warmup.gave_up or max(warmup.errors, key=lambda error: warmup.errors[error]))
             return
-    phase = Phase(plan, 0, plan.requests)
+    phase = ending.phase = Phase(plan, 0, plan.requests)
     gc.collect()
     gc.disable()  # a collection in mid-load would be read as the server's latency
     try:
