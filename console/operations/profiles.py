@@ -236,7 +236,11 @@ def fields(profile: Profile) -> Mapping[str, object]:
             "runtime": profile.host.runtime,
             "nodes": profile.host.nodes,
         },
-        "engine": {"kind": profile.engine.kind, "python": profile.engine.python},
+        "engine": {
+            "kind": profile.engine.kind,
+            "python": profile.engine.python,
+            "command": list(profile.engine.command),
+        },
         "launch": {
             "port": launch.port,
             "workdir": launch.workdir,

@@ -39,6 +39,14 @@ VALUES: st.SearchStrategy[ArgValue] = st.one_of(
     JSON,
 )
 
+ENGINES = st.sampled_from(
+    [
+        EngineSection("sglang"),
+        EngineSection("sglang", "/e x/bin/python3"),
+        EngineSection("sglang", "", ("numactl", "-N", "0", "sglang", "serve")),
+    ]
+)
+
 
 @st.composite
 def made(draw: st.DrawFn) -> Profile:
@@ -56,9 +64,7 @@ def made(draw: st.DrawFn) -> Profile:
         ),
     )
     host = HostSection(container=draw(st.sampled_from(["", "box"])))
-    return Profile(
-        "p", host=host, engine=EngineSection("sglang", draw(st.sampled_from(["", "/e x/bin/python3"]))), launch=launch
-    )
+    return Profile("p", host=host, engine=draw(ENGINES), launch=launch)
 
 
 @settings(max_examples=40, deadline=None)

@@ -17,6 +17,8 @@ class Dialect:
     """Programs that start it."""
     subcommand: str
     """Word that follows a program, or a module ending in `main`, and starts the server."""
+    usual: tuple[str, ...]
+    """Words that tokwatt itself starts it with; the first is the interpreter where that is `python3`."""
     default_port: int
     model: str
     """Flag that names the model."""
@@ -82,6 +84,7 @@ SGLANG = Dialect(
     modules=("sglang.launch_server", "sglang.cli.main"),
     programs=("sglang",),
     subcommand="serve",
+    usual=("python3", "-m", "sglang.launch_server"),
     default_port=30000,
     model="model-path",
     same=_SGLANG_SAME,
@@ -94,6 +97,7 @@ VLLM = Dialect(
     modules=("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.main"),
     programs=("vllm",),
     subcommand="serve",
+    usual=("vllm", "serve"),
     default_port=8000,
     model="model",
     positional=True,
@@ -168,6 +172,7 @@ LLAMA_CPP = Dialect(
     modules=(),
     programs=("llama-server", "llama-server.exe"),
     subcommand="",
+    usual=("llama-server",),
     default_port=8080,
     model="model",
     images=("llama.cpp:server", "llama.cpp:full"),
@@ -192,4 +197,4 @@ def dialect(kind: str) -> Dialect:
     for each in DIALECTS:
         if each.kind == kind:
             return each
-    return Dialect(kind, (), (), "", 8000, "model")
+    return Dialect(kind, (), (), "", (), 8000, "model")

@@ -146,7 +146,7 @@ def _imported(launches: list[Launch], pick: int, found: Found, name: str, *, rep
     env, unset, secret_args = _environment(launch, read, notes)
     _unknown(read, secret_args, notes)
     section = LaunchSection(port, launch.wrapping.workdir, dict(read.args), env, unset, secret_args)
-    engine = EngineSection(launch.spelled.kind, _python(launch, found))
+    engine = EngineSection(launch.spelled.kind, _python(launch, found), _start(launch, found))
     host = HostSection(launch.wrapping.ssh, launch.wrapping.container, launch.wrapping.runtime or "docker")
     profile = Profile(name or _name(read, launch.spelled), "", _title(read, launch.spelled), host, engine, section)
     nodes, rank = (_number(read, each, default) for each, default in zip(_NODES, (1, 0), strict=True))
@@ -305,8 +305,8 @@ def _unresolved(key: str, what: str, line: int) -> Note:
 
 def _python(launch: Launch, found: Found) -> str:
     program = launch.program[0].text if launch.program else ""
-    if launch.spelled.kind == "llamacpp":
-        return ""
+    if launch.spelled.usual[0] == "llama-server":
+        return ""  # no interpreter starts it
     if "python" not in program.rsplit("/", 1)[-1]:
         return (
             f"{program.rsplit('/', 1)[0]}/python3"
@@ -316,6 +316,20 @@ def _python(launch: Launch, found: Found) -> str:
     if "/" not in program and found.activated:
         return f"{found.activated}/{program}"
     return "" if program == "python3" else program
+
+
+def _start(launch: Launch, found: Found) -> tuple[str, ...]:
+    """Return the words before the arguments; nothing where they are those that tokwatt uses anyway."""
+    program = [one.text for one in launch.program]
+    if not program:
+        return ()
+    if found.activated and "/" not in program[0]:
+        program[0] = f"{found.activated}/{program[0]}"
+    usual = launch.spelled.usual
+    if usual[0] == "python3":
+        usual = (program[0], *usual[1:])
+    words = (*(one.text for one in launch.wrapping.prefix), *program)
+    return () if words == usual else words
 
 
 def _number(read: Read, name: str, default: int) -> int:

@@ -93,7 +93,6 @@ def launched(command: Command, text: str, depth: int = 0) -> Launch | None:
             continue
         if name not in WRAPPERS:
             return None
-        wrapping.wrappers.append(name)
         peeled = WRAPPERS[name](words, wrapping)
         if isinstance(peeled, Inner):
             return _inside(peeled, command, wrapping, depth)
@@ -118,7 +117,7 @@ def _inside(inner: Inner, command: Command, around: Wrapping, depth: int) -> Lau
         within.env = {**around.env, **within.env}
         within.unset += around.unset
         within.passed += around.passed
-        within.wrappers = [*around.wrappers, *within.wrappers]
+        within.prefix = [*around.prefix, *within.prefix]
         within.notes = [*around.notes, *inside.notes, *within.notes]
         within.ports += around.ports
         for name in ("container", "runtime", "image", "ssh", "workdir"):

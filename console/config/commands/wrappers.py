@@ -20,7 +20,8 @@ class Wrapping:
     unset: list[str] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
     """Variables that keep the value of the shell around them."""
-    wrappers: list[str] = field(default_factory=list)
+    prefix: list[Field] = field(default_factory=list)
+    """Words that stay in front of the engine's own: `numactl --membind=0`."""
     workdir: str = ""
     container: str = ""
     runtime: str = ""
@@ -105,6 +106,18 @@ def _plain(valued: str, severity: str = NOTE, arguments: int = 0) -> Callable[[S
     return peel
 
 
+def _kept(valued: str, arguments: int = 0) -> Callable[[Sequence[Field], Wrapping], Peeled]:
+    """Return the way past a wrapper that stays a part of the command."""
+
+    def peel(words: Sequence[Field], found: Wrapping) -> Peeled:
+        _, rest = options(words[1:], valued)
+        rest = rest[arguments:]
+        found.prefix += words[: len(words) - len(rest)]
+        return rest
+
+    return peel
+
+
 def _env(words: Sequence[Field], found: Wrapping) -> Peeled:
     given, rest = options(words[1:], "-u --unset -C --chdir -S --split-string")
     for name, one, value in given:
@@ -137,12 +150,13 @@ def _run_verb(valued: str, verbs: tuple[str, ...] = ("run",)) -> Callable[[Seque
         if not rest or rest[0].text not in verbs:
             return []
         given, rest = options(rest[1:], valued)
-        said = " ".join(one.text for one in words[: len(words) - len(rest)])
         for name, _, value in [*before, *given]:
             if name in ("--directory", "--cwd"):
                 found.workdir = value
-        hint = 'name its interpreter: python = "/…/bin/python3" under [engine]'
-        found.say(WARNING, f"{said} is not kept; {hint}", words[0].line)
+        found.prefix += words[: len(words) - len(rest)]
+        if valued != _PROFILERS:
+            said = f'{words[0].text} run: name its interpreter too, python = "/…/bin/python3" under [engine]'
+            found.say(WARNING, f"{said}: that one is asked for packages and flags", words[0].line)
         return rest
 
     return peel
@@ -233,18 +247,18 @@ WRAPPERS: dict[str, Callable[[Sequence[Field], Wrapping], Peeled]] = {
     "stdbuf": _plain("-i -o -e"),
     "unbuffer": _plain(""),
     "timeout": _plain("-s -k --signal --kill-after", WARNING, 1),
-    "nice": _plain("-n --adjustment", WARNING),
-    "ionice": _plain("-c -n -p", WARNING),
-    "chrt": _plain("-p -T -P -D", WARNING, 1),
-    "taskset": _plain("", WARNING, 1),
-    "numactl": _plain("-C -N -m -i -l -p --physcpubind --cpunodebind --membind --interleave --preferred", WARNING),
+    "nice": _kept("-n --adjustment"),
+    "ionice": _kept("-c -n -p"),
+    "chrt": _kept("-T -P -D", 1),
+    "taskset": _kept("", 1),
+    "numactl": _kept("-C -N -m -i -p --physcpubind --cpunodebind --membind --interleave --preferred"),
     "srun": _plain(_SRUN, WARNING),
     "mpirun": _plain("-n -np -H -x --host --hostfile -mca --mca", WARNING),
     "systemd-run": _plain("-p --property --unit -u --slice -E --setenv --working-directory -M", WARNING),
     "ray": _plain("", WARNING),
     "proxychains": _plain("-f"),
     "proxychains4": _plain("-f"),
-    "ncu": _plain(_PROFILERS, WARNING),
+    "ncu": _kept(_PROFILERS),
     "sudo": _sudo,
     "doas": _sudo,
     "env": _env,

@@ -39,6 +39,7 @@ def _sections(profile: Profile, notes: Iterable[Note]) -> list[str]:
         parts += [_pair("runtime", profile.host.runtime)] * (profile.host.runtime != "docker")
     parts += ["", "[engine]", _pair("kind", profile.engine.kind)]
     parts += [_pair("python", profile.engine.python)] * bool(profile.engine.python)
+    parts += [_pair("command", profile.engine.command)] * bool(profile.engine.command)
     launch = profile.launch
     parts += ["", "[launch]", _pair("port", launch.port)]
     parts += [_pair("workdir", launch.workdir)] * bool(launch.workdir)

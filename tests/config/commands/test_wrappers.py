@@ -72,9 +72,29 @@ def test_ssh_becomes_the_host() -> None:
 
 
 def test_what_changes_the_run_and_has_no_place_is_a_warning() -> None:
-    found = import_text(f"numactl --cpunodebind=0 {SERVE}")
+    found = import_text(f"srun -N1 {SERVE}")
     [note] = [note for note in found.notes if note.severity == "warning"]
-    assert note.text == "numactl --cpunodebind=0 is not kept: it changes where or how the server runs"
+    assert note.text == "srun -N1 is not kept: it changes where or how the server runs"
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (SERVE, ()),
+        (f"numactl -N 0 -m 0 nice -n 5 {SERVE}",
+         ("numactl", "-N", "0", "-m", "0", "nice", "-n", "5", "python3", "-m", "sglang.launch_server")),
+        ("python3 -u -m sglang.launch_server --model-path m --tp 2", ("python3", "-u", "-m", "sglang.launch_server")),
+        ("sglang serve --model-path m", ("sglang", "serve")),
+        (". /e/bin/activate && sglang serve --model-path m", ("/e/bin/sglang", "serve")),
+        ("/e/bin/vllm serve m", ("/e/bin/vllm", "serve")),
+        ("python3 -m vllm.entrypoints.openai.api_server --model m",
+         ("python3", "-m", "vllm.entrypoints.openai.api_server")),
+        ("/opt/llama.cpp/llama-server -m x.gguf", ("/opt/llama.cpp/llama-server",)),
+        ("uv run --python 3.12 vllm serve m", ("uv", "run", "--python", "3.12", "vllm", "serve")),
+    ],
+)  # fmt: skip
+def test_the_words_that_start_it_are_kept(text: str, command: tuple[str, ...]) -> None:
+    assert import_text(text).profile.engine.command == command
 
 
 def test_env_sets_unsets_and_later_values_win() -> None:
