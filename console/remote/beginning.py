@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -62,3 +63,22 @@ def facts_of(said: Mapping[str, Any], wall: float) -> HostFacts:
         boot_id=str(said["boot_id"]),
         clock_offset_s=float(said["time"]) - (wall + time.time()) / 2,
     )
+
+
+_CONTAINER = re.compile(
+    r"No such container: (?P<no>\S+)|no container with name or ID \"?(?P<none>[^\"\s]+)"
+    r"|[Cc]ontainer (?P<down>\S+) is (?:not running|paused)|can only create exec sessions on running containers"
+    r"|(?P<daemon>Cannot connect to the Docker daemon|permission denied while trying to connect to the Docker daemon)"
+)
+
+
+def container_fault(said: Sequence[str]) -> str:
+    """Return what is wrong with the container that the programs were to run in; empty when that is not it."""
+    match = next(filter(None, map(_CONTAINER.search, said)), None)
+    if match is None:
+        return ""
+    if match["daemon"]:
+        return match["daemon"][:1].lower() + match["daemon"][1:]
+    if name := match["no"] or match["none"]:
+        return f"there is no container {name}"
+    return f"container {match['down'] or ''} is not running".replace("  ", " ")

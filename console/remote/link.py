@@ -16,6 +16,7 @@ from console.remote.channel import Channel, Login, Socket, Transport
 from console.remote.client import Reply
 from console.remote.marked import MarkedChannel
 from console.remote.programs import Programs
+from console.remote.relay import RelayedSocket
 from console.remote.shell_answers import Completed
 from console.remote.shell_mode import ShellClient
 from console.remote.upkeep import Upkeep
@@ -43,6 +44,7 @@ class HostLink:
     ) -> None:
         self._transport = transport
         self._on_command = on_command
+        self._inside = bool(prefix)
         self._programs = Programs(transport, prefix, self._note)
         interpreters = tuple(dict.fromkeys(name for name in ("python3", python) if name))
         self._upkeep = Upkeep(transport, self._programs, interpreters, self._run_in_channel, on_state, self._note)
@@ -219,9 +221,16 @@ class HostLink:
             yield channel
 
     async def socket(self, address: str, port: int) -> Socket:
-        """Open a TCP stream from the host to a port of its own."""
-        self._upkeep.client()
-        return await self._transport.socket(address, port)
+        """Open a TCP stream from the host, or from inside its container, to a port of its own."""
+        client = self._upkeep.client()
+        if not self._inside or isinstance(client, ShellClient):
+            return await self._transport.socket(address, port)
+
+        async def send(number: int, data: bytes) -> None:
+            await client.call("socket_send", {"socket": number}, data, 30.0)
+
+        parts = client.stream("socket", {"address": address, "port": port}, b"")
+        return await RelayedSocket.open(parts, send)
 
     async def measure(self) -> float:
         """Return the round-trip time of a small request in ms, and show it in the state."""

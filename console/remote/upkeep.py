@@ -19,7 +19,7 @@ from console.errors import (
     LoginRefusedError,
     UsageError,
 )
-from console.remote.beginning import begin_outpost, facts_of
+from console.remote.beginning import begin_outpost, container_fault, facts_of
 from console.remote.channel import Transport
 from console.remote.client import OutpostClient
 from console.remote.marked import NotBegunError
@@ -180,6 +180,11 @@ class Upkeep:
             except NotBegunError as error:
                 reasons.append(f"{python}: {error.said or f'exit {error.status}'}")
         degraded = ""
+        if client is None and (container := container_fault(reasons)):
+            await self._abandon()
+            raise ConnectError(
+                f"{name}: {container}", "; ".join(reasons)[:400], "start it there, or change container under [host]"
+            )
         if client is None:
             degraded = f"no Python 3.9 or newer on the host ({'; '.join(reasons)})"
             client = ShellClient(self._run_in_channel, self._transport.wait_closed, name)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 from typing import Any
 
-from . import processes
+from . import gpus, processes, units
 from .basics import state_home
 from .calls import Call, Fault, Operation, Result
 
@@ -77,12 +76,13 @@ def _launch(call: Call) -> Result:
     """Start a server as a new run.
 
     Arguments: `cwd`, `record` (what launch.json shall hold beside what is known here), `host_env`
-    (names that must be in this login's environment). Body: JSON with `argv` and `env`, since both
-    may hold secrets.
+    (names that must be in this login's environment). Body: JSON with `argv` and `env`, since both may
+    hold secrets, and `wrap`: words that go before them, in which `{run}` becomes the run's number.
     """
     try:
         order = json.loads(call.body)
         argv, env = [str(word) for word in order["argv"]], {str(k): str(v) for k, v in order["env"].items()}
+        wrap = [str(word) for word in order.get("wrap", [])]
     except (ValueError, KeyError, AttributeError, TypeError):
         raise Fault("usage", "the body of launch must be JSON with argv and env") from None
     missing = [name for name in call.args.get("host_env", []) if name not in os.environ]
@@ -100,10 +100,12 @@ def _launch(call: Call) -> Result:
             boot_id=processes.boot_id(),
             cwd=call.args.get("cwd") or "",
             env_names=sorted(env),
+            mark=os.urandom(8).hex(),
         )
         _write_json(folder, record)
+        argv = [word.replace("{run}", name) for word in wrap] + argv
         order = {"folder": folder, "cwd": call.args.get("cwd") or "", "argv": argv, "env": {**os.environ, **env}}
-        order["env"]["TOKWATT_RUN"] = name
+        order["env"].update(TOKWATT_RUN=name, TOKWATT_MARK=record["mark"])
         said = _start_keeper(order)
         if "pid" not in said:
             raise Fault("nostart", "cannot start %s: %s" % (argv[0], said.get("error", "no answer")), path=folder)
@@ -160,13 +162,18 @@ def state_of(folder: str) -> dict[str, Any]:
     """Return how the run of a folder stands: its record, exit, living processes and log size."""
     state: dict[str, Any] = {
         "folder": folder,
-        "log": os.path.join(folder, "server.log"),
+        "log": "",
         "record": _read_json(os.path.join(folder, "launch.json")),
         "exit": None,
         "ended_at": None,
         "time": time.time(),
     }
+    state["log"] = state["record"].get("log") or os.path.join(folder, "server.log")
     state.update(_process_of(folder, state["record"]))
+    state["held_mib"] = None
+    if state["processes"] and not state["alive"]:
+        state["held_mib"] = gpus.held_mib({entry["pid"] for entry in state["processes"]})
+    state["ladder"] = _read_json(os.path.join(folder, "ladder")) or None
     state["stop"] = _read_json(os.path.join(folder, "stop")) or None
     text = _read(os.path.join(folder, "exit")).split()
     if text and text[0].lstrip("-").isdigit():
@@ -186,7 +193,9 @@ def _process_of(folder: str, record: dict[str, Any]) -> dict[str, Any]:
         return {"pid": None, "start_ticks": None, "session": None, "alive": False, "processes": []}
     pid, ticks, session = (int(word) for word in words)
     same_boot = record.get("boot_id", "") in ("", processes.boot_id())
-    found = processes.members(session, ticks) if same_boot else []
+    found: list[dict[str, Any]] = []
+    if same_boot:
+        found = processes.members(pid, ticks, session, str(record.get("mark", "")), units.roots(record))
     return {
         "pid": pid,
         "start_ticks": ticks,
@@ -264,72 +273,46 @@ def _note_stop(call: Call) -> Result:
     return state_of(folder), b""
 
 
+def _note_ladder(call: Call) -> Result:
+    """Keep how long each step of a start took beside its log, for the starts to come."""
+    folder = _own_folder(call)
+    path = os.path.join(folder, "ladder")
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(call.args.get("ladder") or {}, file)
+    os.replace(path + ".new", path)
+    return {}, b""
+
+
+def _adopt(call: Call) -> Result:
+    """Give a server that runs a folder as if it had been launched here; its process is not touched.
+
+    Arguments: `pid` and `start_ticks` of the server, `record` as for `launch`.
+    """
+    pid, ticks = call.number("pid"), call.number("start_ticks")
+    if not processes.is_alive(pid, ticks):
+        raise Fault("changed", "pid %d is gone, or another process by now" % pid, pid=pid)
+    with Call.critical:
+        folder = _new_folder()
+        record = dict(call.args.get("record") or {})
+        record.update(schema=1, id=os.path.basename(folder), boot_id=processes.boot_id(), adopted=True)
+        record.update(pid=pid, start_ticks=ticks, session=0, utc_offset_s=time.localtime().tm_gmtoff)
+        with open(os.path.join(folder, "pid"), "w", encoding="utf-8") as file:
+            file.write("%d %d 0\n" % (pid, ticks))
+        _write_json(folder, record)
+    return state_of(folder), b""
+
+
+def _end_unit(call: Call) -> Result:
+    """End by force what a run was wrapped in: a container or a job that signals do not reach."""
+    folder = _own_folder(call)
+    return {"said": units.end(_read_json(os.path.join(folder, "launch.json")))}, b""
+
+
 def _own_folder(call: Call) -> str:
     folder = os.path.join(runs_folder(), os.path.basename(call.text("folder").rstrip("/")))
     if not os.path.isdir(folder):
         raise Fault("enoent", "no such run", path=folder)
     return folder
-
-
-def _preflight(call: Call) -> Result:
-    """Return what a launch would meet: who has the port, whether program and folders are there, who holds GPUs."""
-    program, cwd = call.text("program", ""), call.text("cwd", "")
-    found = shutil.which(program) if program else None
-    return {
-        "listeners": processes.listeners(call.number("port")),
-        "program": found,
-        "program_exists": found is not None or (bool(program) and os.path.exists(program)),
-        "cwd_is_folder": not cwd or os.path.isdir(cwd),
-        "missing": [path for path in call.args.get("paths", []) if not os.path.exists(path)],
-        "free_mib": _free_mib(),
-        "gpu_processes": gpu_processes(),
-    }, b""
-
-
-def _free_mib() -> float:
-    folder = state_home()
-    while not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-    return shutil.disk_usage(folder).free / 1048576
-
-
-def gpu_processes() -> list[dict[str, Any]] | None:
-    """Return who holds GPU memory, as `nvidia-smi` says; `None` when it cannot be asked."""
-    smi = shutil.which("nvidia-smi")
-    if smi is None:
-        return None
-    query = "--query-compute-apps=gpu_uuid,pid,process_name,used_memory"
-    try:
-        said = subprocess.run(
-            [smi, query, "--format=csv,noheader,nounits"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=15,
-        ).stdout.decode("utf-8", "replace")
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = []
-    for line in said.splitlines():
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) >= 4 and fields[1].isdigit():
-            owner = processes.table([int(fields[1])])
-            used = fields[-1]
-            found.append(
-                {
-                    "gpu": fields[0],
-                    "pid": int(fields[1]),
-                    "title": owner[0]["title"] if owner else ", ".join(fields[2:-1]),
-                    "user": owner[0]["user"] if owner else "",
-                    "session": owner[0]["session"] if owner else None,
-                    "memory_mib": float(used) if used.replace(".", "", 1).isdigit() else None,
-                }
-            )
-    return found
-
-
-def _gpu_processes(_call: Call) -> Result:
-    return {"gpu_processes": gpu_processes()}, b""
 
 
 OPS: dict[str, Operation] = {
@@ -338,6 +321,7 @@ OPS: dict[str, Operation] = {
     "run_state": _run_state,
     "watch_run": _watch_run,
     "note_stop": _note_stop,
-    "preflight": _preflight,
-    "gpu_processes": _gpu_processes,
+    "note_ladder": _note_ladder,
+    "adopt": _adopt,
+    "end_unit": _end_unit,
 }

@@ -9,11 +9,12 @@ import socket
 import struct
 import sys
 import time
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator
 
 from .calls import Call, Fault, Operation, Result
 
 TITLE_LIMIT = 2000
+ENVIRON_LIMIT = 1024 * 1024
 
 
 def start_ticks(pid: int) -> int | None:
@@ -46,53 +47,103 @@ def table(pids: Iterable[int] | None = None) -> list[dict[str, Any]]:
     return found
 
 
-def members(session: int, ticks: int) -> list[dict[str, Any]]:
-    """Return the processes of a run: those of its session and what its leader has started elsewhere.
+def members(leader: int, ticks: int, session: int, mark: str = "", roots: Iterable[int] = ()) -> list[dict[str, Any]]:
+    """Return the processes of a run: those of its session, what its leader has started elsewhere, and
+    those that carry its mark in their environment.
 
-    A session whose leader lives under another start time belongs to somebody else: its number was
-    used again, and nothing of it is ours.
+    A leader whose number lives under another start time belongs to somebody else: its number was
+    used again, and nothing of that session is ours.
+
+    Args:
+        leader: Process that was started.
+        ticks: Its start time.
+        session: Session of its own; 0 where it had none, as a server that was adopted.
+        mark: Value of `TOKWATT_MARK` at launch.
+        roots: More processes whose descendants are the run's: a container's first one.
     """
-    leader = start_ticks(session)
-    if leader is not None and leader != ticks:
+    now = start_ticks(leader)
+    if now is not None and now != ticks:
         return []
-    parents, ours = {}, set()
+    parents, ours, later = {}, set(roots), []
+    if now is not None:
+        ours.add(leader)
     for pid in _all_pids():
         fields = _stat(pid)
         if fields and fields[0] not in ("Z", "X"):
             parents[pid] = int(fields[1])
-            if int(fields[3]) == session and int(fields[19]) >= ticks:
-                ours.add(pid)
+            if int(fields[19]) >= ticks:
+                if session and int(fields[3]) == session:
+                    ours.add(pid)
+                later.append(pid)
+    _grow(ours, parents)
+    if mark:
+        ours |= {pid for pid in later if pid not in ours and _has_mark(pid, mark)}
+        _grow(ours, parents)
+    return table(sorted(ours))
+
+
+def _grow(ours: set[int], parents: dict[int, int]) -> None:
+    """Add the descendants."""
     grown = True
     while grown:
         more = {pid for pid, parent in parents.items() if parent in ours and pid not in ours}
         ours |= more
         grown = bool(more)
-    return table(sorted(ours))
+
+
+def _has_mark(pid: int, mark: str) -> bool:
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            return b"TOKWATT_MARK=%s\0" % mark.encode() in file.read(ENVIRON_LIMIT) + b"\0"
+    except OSError:
+        return False  # another login's
 
 
 def listeners(port: int) -> list[dict[str, Any]]:
     """Return who listens on a TCP port, over IPv4 and IPv6, with the process where it can be seen."""
-    sockets: dict[str, dict[str, Any]] = {}
-    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
-        for line in _lines("/proc/net/%s" % name)[1:]:
-            fields = line.split()
-            if len(fields) < 10 or fields[3] != "0A":
-                continue
-            address, _, number = fields[1].rpartition(":")
-            if int(number, 16) == port:
-                sockets[fields[9]] = {
-                    "address": _address(address, family),
-                    "port": port,
-                    "uid": int(fields[7]),
-                    "user": user_name(int(fields[7])),
-                    "pid": None,
-                    "title": "",
-                }
+    return listeners_of([port])
+
+
+def listeners_of(ports: Iterable[int]) -> list[dict[str, Any]]:
+    """Return who listens on any of these TCP ports."""
+    wanted, sockets = set(ports), {}
+    for inode, entry in tcp_listeners().items():
+        if entry["port"] in wanted:
+            uid = entry.pop("uid")
+            sockets[inode] = {**entry, "uid": uid, "user": user_name(uid), "pid": None, "title": ""}
     if sockets:
         for inode, pid in _socket_owners(set(sockets)).items():
-            entry = _entry(pid)
-            sockets[inode].update(pid=pid, title=entry["title"] if entry else "")
+            seen = _entry(pid)
+            sockets[inode].update(pid=pid, title=seen["title"] if seen else "")
     return list(sockets.values())
+
+
+def tcp_listeners(pid: int | None = None) -> dict[str, dict[str, Any]]:
+    """Return the listening TCP sockets by inode, of our own network or of that of a process."""
+    found: dict[str, dict[str, Any]] = {}
+    for address, _, number, state, uid, inode in _tcp_sockets(pid):
+        if state == "0A":
+            found[inode] = {"address": address, "port": number, "uid": uid}
+    return found
+
+
+def connections_to(port: int, pid: int | None = None) -> list[dict[str, Any]]:
+    """Return who is connected to a port."""
+    return [
+        {"peer": remote} for _, remote, number, state, _, _ in _tcp_sockets(pid) if number == port and state == "01"
+    ]
+
+
+def _tcp_sockets(pid: int | None) -> Iterator[tuple[str, str, int, str, int, str]]:
+    base = "/proc/%d/net" % pid if pid else "/proc/net"
+    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in lines_of("%s/%s" % (base, name))[1:]:
+            fields = line.split()
+            if len(fields) >= 10:
+                address, _, number = fields[1].rpartition(":")
+                there, _, there_number = fields[2].rpartition(":")
+                remote = "%s:%d" % (_address(there, family), int(there_number, 16))
+                yield _address(address, family), remote, int(number, 16), fields[3], int(fields[7]), fields[9]
 
 
 def user_name(uid: int) -> str:
@@ -143,7 +194,8 @@ def _gone_or_other(pid: int, ticks: int) -> bool:
 
 def _op_processes(call: Call) -> Result:
     if "session" in call.args:
-        return {"processes": members(call.number("session"), call.number("start_ticks"))}, b""
+        session = call.number("session")
+        return {"processes": members(session, call.number("start_ticks"), session)}, b""
     pids = call.args.get("pids")
     return {"processes": table([int(pid) for pid in pids] if pids is not None else None)}, b""
 
@@ -158,9 +210,14 @@ def _op_signal(call: Call) -> Result:
 
 
 def _op_signal_session(call: Call) -> Result:
-    """Signal every process of a run; also those named in `others` as [pid, start ticks]."""
+    """Signal every process of a run, looked up anew; also those named in `others` as [pid, start ticks].
+
+    Arguments: `session` with `start_ticks`; `leader` where that is not the session's number; `mark`.
+    """
     number = _signal_number(call.text("signal"))
-    targets = [(e["pid"], e["start_ticks"]) for e in members(call.number("session"), call.number("start_ticks"))]
+    session = call.number("session")
+    found = members(call.number("leader", session), call.number("start_ticks"), session, call.text("mark", ""))
+    targets = [(entry["pid"], entry["start_ticks"]) for entry in found]
     targets += [(int(pid), int(ticks)) for pid, ticks in call.args.get("others", [])]
     sent, refused = [], []
     for pid, ticks in dict.fromkeys(targets):
@@ -227,7 +284,7 @@ def _moment(ticks: int) -> Any:
 
 
 def _name(pid: int) -> str:
-    lines = _lines("/proc/%d/comm" % pid)
+    lines = lines_of("/proc/%d/comm" % pid)
     return "[%s]" % lines[0] if lines else ""
 
 
@@ -238,7 +295,8 @@ def _all_pids() -> list[int]:
         return []
 
 
-def _lines(path: str) -> list[str]:
+def lines_of(path: str) -> list[str]:
+    """Return the lines of a file of `/proc`; none where it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
