@@ -1,13 +1,14 @@
 """Thousands of cuts: every step of writes of many shapes, killed or met by a full disk.
 
-Run as a program, outside the gate: `python -m tests.patching.many_cuts [FOLDER] [AT_LEAST]`. Ends with the
-number of cuts, of torn files and of files lost; any that does not hold ends it with the row.
+Run as a program, outside the gate: `python -m tests.patching.many_cuts [FOLDER] [AT_LEAST] [--sshd]`. Ends with
+the number of cuts, of torn files and of files lost; any that does not hold ends it with the row. With `--sshd` every
+write goes over a real sshd, and the connection is cut and the console killed as well (about two cuts a second).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -50,12 +51,27 @@ def shapes() -> Iterator[Shape]:
         yield old, new, {"pkg/f0.py": b"between = 1\n"}
 
 
-def main() -> None:
-    """Cut until there were enough."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="tokwatt-cuts-"))
-    enough = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+def over_sshd(folder: Path, enough: int) -> int:
+    """Cut writes over a real sshd: patches of more and more files, every step of each in every way."""
+    from tests.patching import wire_cuts
+
+    modes = [mode for mode in ("link", "console", "host", "full") if mode != "full" or os.geteuid() == 0]
+    total = 0
+    for files in range(2, 200, 2):
+        jobs = [(mode, verb, files) for mode in modes for verb in ("apply", "revert")]
+        for row in wire_cuts.rows(folder, jobs, workers=2):
+            wire_cuts.must_hold(row)
+            total += bool(row["hit"])
+        print(f"{files} files, {', '.join(modes)}: {total} cuts so far, 0 torn, 0 lost", flush=True)
+        if total >= enough:
+            break
+    return total
+
+
+def in_process(folder: Path, enough: int) -> int:
+    """Cut writes in processes of this machine."""
     compiling.faults = lambda *_: {"by": "", "why": "", "errors": []}
-    began, total = time.monotonic(), 0
+    total = 0
     for old, new, middle in shapes():
         cuts.OLD, cuts.NEW, cuts.MIDDLE = old, new, middle
         for mode in MODES:
@@ -65,6 +81,19 @@ def main() -> None:
         print(f"{len(old)} files{', a set' if middle else ''}: {total} cuts so far, 0 torn, 0 lost", flush=True)
         if total >= enough:
             break
+    return total
+
+
+def main() -> None:
+    """Cut until there were enough."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("at_least", nargs="?", type=int, default=2000)
+    parser.add_argument("--sshd", action="store_true", help="over a real sshd")
+    args = parser.parse_args()
+    folder = args.folder or Path(tempfile.mkdtemp(prefix="tokwatt-cuts-"))
+    began = time.monotonic()
+    total = (over_sshd if args.sshd else in_process)(folder, args.at_least)
     print(f"{total} cuts, 0 torn, 0 lost, {time.monotonic() - began:.0f} s")
 
 
