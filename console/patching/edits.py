@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from console.domain.patch import Edit, EditKind
-from console.patching import inserts, within
+from console.patching import ends, inserts, within
 from console.patching.depth import shifted, shifts
 from console.patching.pieces import Piece, PieceState, Span, line_of, listed, nearest
 
@@ -77,51 +77,39 @@ def _replacing(edit: Edit, data: bytes, limits: list[tuple[int, int]]) -> tuple[
     Inside a named def of a Python file, the depth of a block does not count: an `if` that was put
     around it upstream moves it as a whole, and the result moves with it.
     """
-    finds, results = _both(_variants(edit, data), data, limits)
+    finds, results = _both(edit, data, limits)
     if finds or results or not edit.within or not edit.file.endswith(".py"):
         return finds, results, ""
     for by in shifts(edit, data, limits):
         moved = dataclasses.replace(edit, find=shifted(edit.find, by), replace=shifted(edit.replace, by))
-        finds, results = _both(_variants(moved, data), data, limits)
+        finds, results = _both(moved, data, limits)
         if finds or results:
             return finds, results, f" (indented by {by:+d})"
     return [], [], ""
 
 
-def _both(
-    variants: list[tuple[bytes, bytes]], data: bytes, limits: list[tuple[int, int]]
-) -> tuple[list[Span], list[Span]]:
-    finds: dict[tuple[int, int], bytes] = {}
-    results: dict[tuple[int, int], bytes] = {}
-    for find, replace in variants:
-        for low, high in limits:
-            for start in _occurrences(data, find, low, high):
-                finds.setdefault((start, start + len(find)), replace)
-            for start in _occurrences(data, replace, low, high):
-                results.setdefault((start, start + len(replace)), find)
+def _both(edit: Edit, data: bytes, limits: list[tuple[int, int]]) -> tuple[list[Span], list[Span]]:
+    """Return where `find` stands and where `replace` does, whatever the line ends are there."""
+    file = ends.plain(data)
+    find, replace = ends.unix(edit.find), ends.unix(edit.replace)
+    ranges = [(file.back(low), file.back(high)) for low, high in limits]
+    finds = _places(file.text, find, ranges)
+    results = _places(file.text, replace, ranges)
     # What lies inside a find is not a result, and the other way round where find is part of replace.
-    inner = {place for place in results if any(_inside(place, outer) for outer in finds)}
-    for place in inner:
-        del results[place]
-    for place in [place for place in finds if any(_inside(place, outer) for outer in results)]:
-        del finds[place]
-    return _sorted(finds), _sorted(results)
+    results = [place for place in results if not any(_inside(place, outer) for outer in finds)]
+    finds = [place for place in finds if not any(_inside(place, outer) for outer in results)]
+    to_on = [_span(file, place, replace, ends.written(edit.replace + edit.find)) for place in finds]
+    return to_on, [_span(file, place, find, ends.written(edit.find + edit.replace)) for place in results]
 
 
-def _variants(edit: Edit, data: bytes) -> list[tuple[bytes, bytes]]:
-    """Return find and replace with the line ends that the file has; both where it mixes them."""
-    find = edit.find.replace("\r\n", "\n").encode("utf-8", "surrogateescape")
-    replace = edit.replace.replace("\r\n", "\n").encode("utf-8", "surrogateescape")
-    crlf = data.count(b"\r\n")
-    plain = data.count(b"\n") - crlf
-    unix, dos = (find, replace), (find.replace(b"\n", b"\r\n"), replace.replace(b"\n", b"\r\n"))
-    if not crlf or unix == dos:
-        return [unix]
-    if not plain:
-        return [dos]
-    if b"\n" not in find:
-        return [dos if crlf > plain else unix]
-    return [unix, dos]
+def _span(file: ends.Plain, place: tuple[int, int], text: bytes, written: bytes) -> Span:
+    start, end = map(file.at, place)
+    return Span(start, end, file.dressed(text, start, end, written))
+
+
+def _places(text: bytes, wanted: bytes, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    starts = {start for low, high in ranges for start in _occurrences(text, wanted, low, high)}
+    return [(start, start + len(wanted)) for start in sorted(starts)]
 
 
 def _occurrences(data: bytes, text: bytes, low: int, high: int) -> list[int]:
@@ -136,7 +124,3 @@ def _occurrences(data: bytes, text: bytes, low: int, high: int) -> list[int]:
 
 def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1] and inner != outer
-
-
-def _sorted(places: dict[tuple[int, int], bytes]) -> list[Span]:
-    return [Span(start, end, text) for (start, end), text in sorted(places.items())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from console.domain.patch import Edit, EditKind
+from console.patching import ends
 from console.patching.pieces import Span
 
 
@@ -14,21 +15,23 @@ def places(edit: Edit, data: bytes, limits: list[tuple[int, int]]) -> tuple[list
         data: Present bytes of its file.
         limits: Ranges that the anchor must lie in.
     """
-    eol = b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
-    find, text = (part.replace("\r\n", "\n").encode("utf-8", "surrogateescape") for part in (edit.find, edit.replace))
-    find, text = find.replace(b"\n", eol), text.replace(b"\n", eol)
+    file = ends.plain(data)
+    find, text = ends.unix(edit.find), ends.unix(edit.replace)
+    written = ends.written(edit.find + edit.replace)
+    limits = [(file.back(low), file.back(high)) for low, high in limits]
     after = edit.kind is EditKind.INSERT_AFTER
     to_on: list[Span] = []
     to_off: list[Span] = []
-    for start in _anchors(find, data, limits):
-        first, last = _line_start(data, start), _line_end(data, start + len(find))
-        there = _standing_after(data, last, text, eol) if after else _standing_before(data, first, text, eol)
-        if there is not None:
-            to_off.append(there)
-        elif after:
-            to_on.append(Span(last, last, eol + text))
-        else:
-            to_on.append(Span(first, first, text + eol))
+    for start in _anchors(find, file.text, limits):
+        first, last = _line_start(file.text, start), _line_end(file.text, start + len(find))
+        place = _standing_after(file.text, last, text) if after else _standing_before(file.text, first, text)
+        if place is not None:
+            to_off.append(Span(file.at(place[0]), file.at(place[1]), b""))
+            continue
+        eol = file.end_of(last, written)
+        lines = text.replace(b"\n", eol)
+        at = file.at(last if after else first)
+        to_on.append(Span(at, at, eol + lines if after else lines + eol))
     # An anchor that only stands in the lines that we put there is none.
     held = [(span.start, span.end) for span in to_off]
     to_on = [span for span in to_on if not any(low < span.start < high or low < span.end <= high for low, high in held)]
@@ -45,20 +48,16 @@ def _anchors(find: bytes, data: bytes, limits: list[tuple[int, int]]) -> list[in
     return sorted(found)
 
 
-def _standing_after(data: bytes, last: int, text: bytes, eol: bytes) -> Span | None:
-    whole = eol + text
+def _standing_after(data: bytes, last: int, text: bytes) -> tuple[int, int] | None:
+    whole = b"\n" + text
     end = last + len(whole)
-    return Span(last, end, b"") if data[last:end] == whole and _ends_line(data, end) else None
+    return (last, end) if data[last:end] == whole and data[end : end + 1] in (b"", b"\n") else None
 
 
-def _standing_before(data: bytes, first: int, text: bytes, eol: bytes) -> Span | None:
-    start = first - len(text) - len(eol)
+def _standing_before(data: bytes, first: int, text: bytes) -> tuple[int, int] | None:
+    start = first - len(text) - 1
     begins = start == 0 or (start > 0 and data[start - 1 : start] == b"\n")
-    return Span(start, first, b"") if begins and data[start:first] == text + eol else None
-
-
-def _ends_line(data: bytes, at: int) -> bool:
-    return at == len(data) or data[at : at + 1] == b"\n" or data[at : at + 2] == b"\r\n"
+    return (start, first) if begins and data[start:first] == text + b"\n" else None
 
 
 def _line_start(data: bytes, at: int) -> int:
@@ -67,8 +66,7 @@ def _line_start(data: bytes, at: int) -> int:
 
 def _line_end(data: bytes, at: int) -> int:
     end = data.find(b"\n", at)
-    end = len(data) if end < 0 else end
-    return end - 1 if end > at and data[end - 1 : end] == b"\r" else end
+    return len(data) if end < 0 else end
 
 
 def _apart(spans: list[Span]) -> list[Span]:
