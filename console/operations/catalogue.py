@@ -263,7 +263,11 @@ VERBS: tuple[Verb, ...] = (
         footer="changed",
     ),
     _source(
-        "compare_with", "Compare with", "Show the open file beside another one, or as it was installed.", "B", "diff"
+        "compare_with",
+        "Compare with",
+        "Show the file beside another one, as installed, of another install or host; or two runs as loaded.",
+        "B",
+        "diff",
     ),
     _source(
         "capture_shown",

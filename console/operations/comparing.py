@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from console.domain.comparison import Comparison, FilePair
 from console.domain.host import Package
@@ -19,7 +21,7 @@ from console.operations.source import candidates, resolve
 from console.source import diffs
 from console.source.compare import flat, patch_text, rows, words
 
-__all__ = ["flat", "of_changes", "patch_text", "rows", "two_places", "two_runs", "with_head", "words"]
+__all__ = ["flat", "of_changes", "patch_text", "rows", "two_places", "two_runs", "visiting", "with_head", "words"]
 
 TREE_LIMIT = 400
 """Differing files of two trees whose bytes are fetched."""
@@ -45,22 +47,28 @@ def of_changes(changes: Sequence[FileChange], left: str = "now", right: str = "w
 async def two_places(left: Desk, left_path: str, right: Desk, right_path: str) -> Comparison:
     """Return a file beside another, or a folder beside another, on one host or two.
 
-    A file costs one round trip to each host; folders are compared by hash first.
+    Both hosts are asked at the same time, twice; folders are compared by hash first.
     """
     one, other = resolve(left, left_path), resolve(right, right_path)
-    words = (_place(left, one, right), _place(right, other, left))
     kinds = [
-        (await desk.link.call("stat", {"paths": list(candidates(desk, path))})).result
-        for desk, path in ((left, left_path), (right, right_path))
+        reply.result
+        for reply in await asyncio.gather(
+            *(
+                desk.link.call("stat", {"paths": list(candidates(desk, path))})
+                for desk, path in ((left, left_path), (right, right_path))
+            )
+        )
     ]
     one, other = (_first(facts, path) for facts, path in zip(kinds, (one, other), strict=True))
+    words = (_place(left, one, right), _place(right, other, left))
     folders = [_kind(facts.get(path)) == "dir" for facts, path in zip(kinds, (one, other), strict=True)]
     if folders[0] != folders[1]:
         raise UsageError(f"{one} and {other}: a file and a folder cannot be compared")
     if folders[0]:
         return await _trees(left, one, right, other, words)
-    before = (await installed.contents(left.link, [Wanted(path=one)]))[0]
-    after = (await installed.contents(right.link, [Wanted(path=other)]))[0]
+    (before,), (after,) = await asyncio.gather(
+        installed.contents(left.link, [Wanted(path=one)]), installed.contents(right.link, [Wanted(path=other)])
+    )
     for path, found, desk in ((one, before, left), (other, after, right)):
         if found.data is None:
             raise ConsoleError(f"{desk.link.host.name}: {path} is not there, or cannot be read")
@@ -68,6 +76,36 @@ async def two_places(left: Desk, left_path: str, right: Desk, right_path: str) -
     pair = FilePair(name, before.data, after.data, path=other)
     same = before.data == after.data
     return Comparison(*words, () if same else (pair,), same=int(same))
+
+
+@contextlib.asynccontextmanager
+async def visiting(
+    desk: Desk, host: str, *, accept_key: str | None = None, package_dirs: Sequence[str] = ()
+) -> AsyncIterator[Desk]:
+    """Hold a desk on another host, to read there only, under the same profile.
+
+    Args:
+        desk: The desk that is compared from.
+        host: ssh alias, `user@host:port` or `local`.
+        accept_key: Fingerprint of a new host's key that may be accepted.
+        package_dirs: `--package` folders there.
+    """
+    from console.operations.host import known_package
+    from console.operations.opening import open_desk
+
+    other = await open_desk(
+        host=host,
+        profile=desk.profile.path or None if desk.profile is not None else None,
+        readonly=True,
+        accept_key=accept_key,
+        package_dirs=tuple(package_dirs),
+        say=desk.say,
+    )
+    try:
+        await known_package(other)
+        yield other
+    finally:
+        await other.link.close()
 
 
 def _place(desk: Desk, path: str, beside: Desk) -> str:
@@ -85,8 +123,9 @@ def _kind(facts: object) -> str:
 
 
 async def _trees(left: Desk, one: str, right: Desk, other: str, words: tuple[str, str]) -> Comparison:
-    before = await installed.tree_hashes(left.link, one)
-    after = await installed.tree_hashes(right.link, other)
+    before, after = await asyncio.gather(
+        installed.tree_hashes(left.link, one), installed.tree_hashes(right.link, other)
+    )
     names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     chosen = names[:TREE_LIMIT]
     sides = []

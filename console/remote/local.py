@@ -39,16 +39,18 @@ class LocalChannel:
         self._process.stdin.close()
 
     async def close(self) -> None:
-        """Close its input; kill it when that does not end it."""
+        """Close its input; kill it when that does not end it, or when nobody can wait for that any more."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            await asyncio.wait_for(self._process.wait(), 2)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
-        self._drain.cancel()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), 2)
+        finally:
+            if self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
+                await self._process.wait()
+            self._drain.cancel()
 
     async def wait(self) -> int | None:
         """Return its exit status."""

@@ -6,7 +6,7 @@ import heapq
 import posixpath
 import re
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from console.domain.source import TreeEntry
@@ -61,7 +61,7 @@ async def names(link: HostLink, paths: Sequence[str]) -> AsyncIterator[Names]:
             if not reply.more:
                 told = (bool(facts["limited"]), int(facts["unreadable"]))
                 yield Names(str(facts["path"]), tuple(found), links, *told, complete=True)
-                break
+                continue
             part = zlib.decompress(reply.body).decode("utf-8", "surrogateescape").split("\0")
             links |= {part[number]: (str(target), str(kind)) for number, target, kind in facts["links"]}
             found += part
@@ -102,7 +102,7 @@ class Finder:
         seen: set[int] = set()
         for tier in self._tiers(words[0], numbers):
             fresh = [number for number in tier if number not in seen]
-            best = heapq.nsmallest(most - len(found), fresh, key=lambda number: (len(self._low[number]), number))
+            best = heapq.nsmallest(most - len(found), fresh, key=lambda number: (tier[number], len(self._low[number])))
             found += [(self.names[number], _spots(words, self._low[number])) for number in best]
             seen.update(best)
             if len(found) >= most:
@@ -115,23 +115,24 @@ class Finder:
         pools = [set(self._pool(word)) for word in words]
         return len(set.intersection(*pools)) if pools else len(self.names)
 
-    def _tiers(self, word: str, numbers: Sequence[int]) -> Iterator[list[int]]:
+    def _tiers(self, word: str, numbers: Sequence[int]) -> Iterator[dict[int, int]]:
+        """Yield ever worse matches, each with how far its letters are apart."""
         low, bases = self._low, self._bases
         inside = [number for number in numbers if word in bases[number]]
-        yield [number for number in inside if bases[number].partition(".")[0] == word or bases[number] == word]
-        yield [number for number in inside if bases[number].startswith(word)]
+        yield dict.fromkeys((n for n in inside if word in (bases[n], bases[n].partition(".")[0])), 0)
+        yield dict.fromkeys((n for n in inside if bases[n].startswith(word)), 0)
         begins = re.compile(rf"(?:^|[^a-z0-9]){re.escape(word)}")
-        yield [number for number in inside if begins.search(bases[number])]
-        yield inside
+        yield dict.fromkeys((n for n in inside if begins.search(bases[n])), 0)
+        yield dict.fromkeys(inside, 0)
         among = set(numbers)
         pool = [number for number in self._pool(word) if number in among]
         test = _in_order(word)
-        scattered = [number for number in pool if test.search(bases[number])]
+        scattered = _apart(pool, bases, test)
         initials = re.compile("^" + r"(?:.*?[_.\-])?".join(map(re.escape, word)))
-        yield [number for number in scattered if len(word) > 1 and initials.search(bases[number])]
-        yield [number for number in pool if word in low[number]]
+        yield {n: wide for n, wide in scattered.items() if len(word) > 1 and initials.search(bases[n])}
+        yield dict.fromkeys((n for n in pool if word in low[n]), 0)
         yield scattered
-        yield pool
+        yield _apart(pool, low, test)
 
     def _pool(self, word: str) -> list[int]:
         """Return the names with the letters of a word in order; what was typed before narrows it."""
@@ -146,6 +147,12 @@ class Finder:
                 self._pools.clear()
             self._pools[word] = known
         return known
+
+
+def _apart(numbers: Iterable[int], texts: Sequence[str], test: re.Pattern[str]) -> dict[int, int]:
+    """Return those that match, with how many characters the letters are spread over."""
+    found = ((number, test.search(texts[number])) for number in numbers)
+    return {number: match.end() - match.start() for number, match in found if match is not None}
 
 
 def _in_order(word: str) -> re.Pattern[str]:

@@ -83,7 +83,7 @@ async def grep(link: HostLink, query: Query, ended: Callable[[Mapping[str, Any]]
         async for reply in stream:
             if not reply.more:
                 ended(reply.result)
-                break
+                continue
             for line in lines_of(reply):
                 for hit in gathering.take(line):
                     yield hit

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,9 @@ import pytest
 from console.errors import ConsoleError, UsageError
 from console.operations import comparing
 from console.operations.desk import Desk
+from tests.conftest import require_sshd
 from tests.local import desk, ssh_desk
+from tests.ssh_servers import OpenSshServer
 from tests.wheels import commit_all
 
 __all__ = ["desk", "ssh_desk"]
@@ -88,3 +94,51 @@ async def test_two_runs_by_their_bytes_and_what_is_lost_is_said(
     gone = hashlib.sha256(b"never kept\n").hexdigest()[:12]
     assert found.files[1].note == f"differs, and {gone} is no longer to be had"
     assert found.same == 1
+
+
+@pytest.mark.sshd
+async def test_diff_of_one_file_on_two_hosts_from_a_shell(tmp_path: Path) -> None:
+    require_sshd()
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    config = []
+    async with contextlib.AsyncExitStack() as servers:
+        for name, text in (("left", "one = 1\n"), ("right", "one = 2\n")):
+            package = tmp_path / name / "sglang"
+            package.mkdir(parents=True)
+            (package / "__init__.py").write_text("")
+            (package / "x.py").write_text(text)
+            (package / "same.py").write_text("same\n")
+            where = f"SetEnv PYTHONPATH={package.parent} XDG_STATE_HOME={tmp_path / name}\n"
+            server = await servers.enter_async_context(OpenSshServer(tmp_path / f"ssh-{name}", where))
+            keys = tmp_path / f"ssh-{name}"
+            config += [f"Host {name}", "HostName 127.0.0.1", f"Port {server.target.port}"]
+            config += [f"User {server.target.user}", f"IdentityFile {keys / 'id_ed25519'}", "IdentitiesOnly yes"]
+            config += [f"UserKnownHostsFile {keys / 'known_hosts'}"]
+        (home / ".ssh" / "config").write_text("\n".join(config) + "\n")
+
+        async def shell(*words: str) -> tuple[int, str, str]:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "console", *words),
+                stdout=-1,
+                stderr=-1,
+                env={**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home)},
+            )
+            output, complaint = await process.communicate()
+            return process.returncode or 0, output.decode(), complaint.decode()
+
+        both = ("--host", "left", "--host", "right", "diff")
+        status, output, complaint = await shell(*both, "x.py")
+        assert (status, complaint) == (0, "")
+        assert output == "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-one = 1\n+one = 2\n"
+        status, output, complaint = await shell("--json", *both, "x.py")
+        told = json.loads(output)
+        assert (told["left"], told["right"]) == (
+            f"left:{tmp_path}/left/sglang/x.py",
+            f"right:{tmp_path}/right/sglang/x.py",
+        )
+        status, output, complaint = await shell(*both, "same.py")
+        assert (status, output) == (0, "")
+        assert "no difference between left:" in complaint
+        status, output, complaint = await shell("--host", "left", "--host", "nobody@127.0.0.1:1", "diff", "x.py")
+        assert (status, output) == (4, "")

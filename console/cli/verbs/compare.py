@@ -89,7 +89,6 @@ async def _elsewhere(args: argparse.Namespace, desk: Desk) -> Comparison:
 
     from console.operations import comparing
     from console.operations.host import known_package
-    from console.operations.opening import open_desk
 
     hosts, packages = args.host or [], args.package or []
     if len(args.names) > 1 or max(len(hosts), len(packages)) > 2:
@@ -103,19 +102,9 @@ async def _elsewhere(args: argparse.Namespace, desk: Desk) -> Comparison:
         await known_package(left)
         await known_package(right)
         return await comparing.two_places(left, name, right, name)
-    other = await open_desk(
-        host=hosts[1],
-        readonly=True,
-        accept_key=args.accept_new_host_key,
-        package_dirs=tuple(packages[1:] or packages),
-        say=desk.say,
-    )
-    try:
-        if not name.startswith(("/", "~")):
-            await known_package(other)
+    dirs = packages[1:] or packages
+    async with comparing.visiting(desk, hosts[1], accept_key=args.accept_new_host_key, package_dirs=dirs) as other:
         return await comparing.two_places(desk, name, other, name)
-    finally:
-        await other.link.close()
 
 
 def _print(found: Comparison, args: argparse.Namespace, out: Output) -> None:

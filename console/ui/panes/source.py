@@ -14,7 +14,7 @@ from textual.widget import Widget
 from console.domain.source import Document, Symbol
 from console.errors import ConsoleError, UsageError
 from console.operations.catalogue import verbs_of
-from console.ui.panes import source_compare, source_find, source_read, source_search, source_words
+from console.ui.panes import source_beside, source_compare, source_find, source_read, source_search, source_words
 from console.ui.panes.source_history import History, Spot
 from console.ui.panes.source_words import pattern_of as pattern_of
 from console.ui.widgets.changed import ChangedView
@@ -329,7 +329,7 @@ _ACTS: dict[str, Callable[[SourcePane], None]] = {
     "show_references": source_search.references,
     "diff_head": source_compare.head,
     "show_changed": source_compare.changed,
-    "compare_with": source_compare.beside,
+    "compare_with": source_beside.beside,
     "capture_shown": source_compare.capture,
     "edit_file": source_compare.edit,
     "switch_sides": source_compare.sides,

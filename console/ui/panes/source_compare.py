@@ -14,7 +14,6 @@ from console.domain.installed import ChangedFile, PackageCheck
 from console.domain.source import Place
 from console.domain.text import clean
 from console.errors import RemoteError, UsageError
-from console.ui.modals.pick import Item, PickModal
 from console.ui.modals.prompt import PromptModal
 from console.ui.panes.source_read import in_file
 from console.ui.worker import launch, owner
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
 NO_GIT = ("no_git", "no_git_program")
 
 
-def _show(pane: SourcePane, comparison: Comparison) -> None:
+def show(pane: SourcePane, comparison: Comparison) -> None:
+    """Show a comparison, and say what it leaves out."""
     pane.compared.show(comparison)
     pane.turn("compare")
     pane.view.focus()
@@ -41,11 +41,11 @@ def head(pane: SourcePane) -> None:
 
         desk = owner(pane).need_desk()
         try:
-            _show(pane, await comparing.with_head(desk, _tree(pane)))
+            show(pane, await comparing.with_head(desk, _tree(pane)))
         except RemoteError as error:
             if error.kind not in NO_GIT or pane.here is None:
                 raise
-            _show(pane, await installed.pristine(desk, pane.here.path))
+            show(pane, await installed.pristine(desk, pane.here.path))
 
     launch(owner(pane), diff, group="open", exclusive=True)
 
@@ -55,37 +55,6 @@ def _tree(pane: SourcePane) -> str:
     if pane.folder or owner(pane).snapshot.package is not None or pane.here is None:
         return pane.folder
     return posixpath.dirname(pane.here.path)
-
-
-def beside(pane: SourcePane) -> None:
-    """Show the open file beside another one, or as it was committed or installed."""
-    if not in_file(pane) or pane.here is None:
-        return
-    path = pane.here.path
-
-    async def pick() -> None:
-        from console.operations import comparing, installed
-
-        app = owner(pane)
-        desk = app.need_desk()
-        items = [
-            Item("head", clean("as committed (git HEAD)")),
-            Item("installed", clean("as installed (RECORD, wheels, caches)")),
-        ]
-        package = app.snapshot.package
-        if package is not None:
-            items += [Item(f"typed {other}/{pane.short(path)}", clean(f"in {other}")) for other in package.also]
-        answer = await app.push_screen_wait(PickModal("or a path on the host", items, free=True))
-        if answer is None:
-            return
-        if answer == "head":
-            _show(pane, await comparing.with_head(desk, path))
-        elif answer == "installed":
-            _show(pane, await installed.pristine(desk, path))
-        else:
-            _show(pane, await comparing.two_places(desk, answer.removeprefix("typed "), desk, path))
-
-    launch(owner(pane), pick, group="open", exclusive=True)
 
 
 def changed(pane: SourcePane) -> None:
@@ -117,7 +86,7 @@ async def show_change(pane: SourcePane, check: PackageCheck, file: ChangedFile |
     if not chosen.files:
         owner(pane).say(f"{check.package.name}: {check.reason or 'nothing differs'}")
         return
-    _show(pane, await installed.differences(owner(pane).need_desk(), [chosen]))
+    show(pane, await installed.differences(owner(pane).need_desk(), [chosen]))
 
 
 def open_row(pane: SourcePane) -> None:

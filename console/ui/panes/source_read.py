@@ -112,6 +112,7 @@ def folder(pane: SourcePane) -> None:
         if answer is None:
             return
         pane.folder = answer.partition(" ")[2]
+        pane.files.end_filter()
         pane.views = ["tree"]
         pane.turn()
         await pane.load_tree()

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from console.domain.patch import PatchStatus
 from console.domain.source import Document
 from console.domain.text import clean
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _BYTES = 16
+FRAME = 20
+"""Cells of the top line that key, word, corners and space between take."""
 
 
 def pattern_of(text: str, *, any_case: bool | None = None) -> re.Pattern[str]:
@@ -60,15 +64,30 @@ def _code(pane: SourcePane) -> tuple[str, str]:
         return "Source", ""
     symbol = code.symbol or pane.enclosing(code.line_number)
     where = f"{symbol.kind} {symbol.name}" if symbol else f"line {code.line_number:,}"
-    said = [f"{'only ' if code.symbol else ''}{clean(where)}"]
+    said = ["NOT THE COPY THAT LOADS"] if pane.warning else []
     first, last = code.picked
     if code.picking is not None:
-        said = [f"lines {first:,}-{last:,} picked: y copies, Y their place"]
+        said.append(f"lines {first:,}-{last:,} picked: y copies, Y their place")
+    else:
+        said.append(f"{'only ' if code.symbol else ''}{clean(where)}")
     said += code.facts
     said += ["modified"] if code.document.git.strip()[:1] == "M" else []
     said += ["untracked"] if code.document.git.strip()[:1] == "?" else []
-    said += ["NOT THE COPY THAT LOADS"] if pane.warning else []
-    return f"Source  {clean(pane.short(code.document.path))}", " · ".join(said)
+    right = " · ".join(said)
+    room = pane.outer_size.width - FRAME - cell_len(right)
+    return f"Source  {_from_right(clean(pane.short(code.document.path)), room)}", right
+
+
+def _from_right(path: str, room: int) -> str:
+    """Return a path that leaves room for what stands beside it: its last folders, at least the file's name."""
+    if cell_len(path) <= room:
+        return path
+    shown = path[path.rfind("/") + 1 :]
+    for folder in reversed(path.split("/")[:-1]):
+        if cell_len(shown) + cell_len(folder) + 3 > room:
+            break
+        shown = f"{folder}/{shown}"
+    return f"…/{shown}"
 
 
 def _hits(pane: SourcePane) -> tuple[str, str]:

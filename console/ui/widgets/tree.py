@@ -80,12 +80,11 @@ class TreeView(Lines):
         self._open: set[str] = set()
 
     def root(self, entries: Sequence[TreeEntry], total: int = 0, path: str = "") -> None:
-        """Show the entries of the top folder."""
+        """Show the entries of the top folder; whoever types a filter meanwhile goes on typing it."""
         if path != self.top:
             self.top, self.known = path, ()
         self._all = _nodes(path, entries, 0, 0, total)
         self._open = set()
-        self.filter, self.filtering = "", False
         self._show(keep=False)
 
     def fill(self, path: str, entries: Sequence[TreeEntry], total: int = 0, offset: int = 0) -> None:
