@@ -38,6 +38,11 @@ class RankFold:
     _quiet: int = 0
     _clock: str = ""
 
+    @property
+    def offsets(self) -> list[int]:
+        """Where the records begin that wait."""
+        return [(item.record if isinstance(item, _Fold) else item).offset for item in self._held]
+
     def take(self, record: LogRecord, text: str) -> list[LogRecord]:
         """Return what need not wait any longer.
 

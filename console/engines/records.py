@@ -101,6 +101,12 @@ class LogParser:
         return self._offset
 
     @property
+    def told(self) -> int:
+        """Offset of the first byte that is in no returned record yet: where another parser can go on."""
+        waiting = [block.offset for block in self._blocks.values()] + [record.offset for record, _ in self._waiting]
+        return min([*waiting, *self._fold.offsets, self._offset])
+
+    @property
     def fed(self) -> int:
         """Offset behind the last byte that was fed."""
         return self._offset + len(self._rest)
@@ -154,6 +160,9 @@ class LogParser:
         self._line(bytes(self._rest[start:end]), self._offset + start, records)
 
     def _line(self, raw: bytes, offset: int, records: list[LogRecord]) -> None:
+        if raw.startswith(b"\0"):  # a hole: the file was truncated under its writer
+            offset, raw = offset + len(raw), raw.lstrip(b"\0")
+            offset -= len(raw)
         if _OWN_STAMP.match(raw):  # a stamp inside a stamped line is most likely what a user sent
             text = raw.decode("utf-8", "replace")
             self._piece(text, peel(text, self._zone), offset, records)

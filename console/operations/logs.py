@@ -4,45 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
+import itertools
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
-from console.domain.host import Link
 from console.domain.run import LogKind, LogRecord, Run
 from console.engines import registry
 from console.engines.protocol import Engine, Watch
 from console.engines.records import LogParser
-from console.errors import ConsoleError, LinkLostError, RemoteError
+from console.errors import ConsoleError, LinkLostError
 from console.operations.desk import Desk
+from console.operations.following import BACKLOG_LINES, batches
+from console.operations.log_files import recognised
+from console.operations.log_parts import SETTLE_S, Part, link_up, parts, settled
 
-SETTLE_S = 1.0
-"""A record that could go on is shown when the log was quiet for so long."""
-
-TAKEN_BYTES = 128 * 1024
-TAKEN_PARTS = 16
-"""How much is taken before the host is told, so that it sends more."""
-
-SEEN = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Bytes of a log as they came."""
-
-    data: bytes
-    offset: int
-    inode: int
-    event: str = ""
-    """`start`, `resumed`, `truncated` or `rotated`."""
+__all__ = ["SETTLE_S", "Part", "follow", "link_up", "parts", "records", "to_end"]
 
 
 def records(data: Iterable[bytes], *, engine: str = "") -> Iterator[LogRecord]:
-    """Return the records of a whole log; the last one of a run that failed is its failure."""
-    adapter = _adapter(engine)
+    """Return the records of a whole log; the last one of a run that failed is its failure.
+
+    Args:
+        data: Its bytes, cut anywhere.
+        engine: Whose log it is; by default what its first bytes look like.
+    """
+    chunks = iter(data)
+    first = next(chunks, b"")
+    adapter = _adapter(engine or _known(recognised(first)))
     parser, watch = LogParser(adapter.grammar()), adapter.watch()
     last: LogRecord | None = None
-    for chunk in data:
+    for chunk in itertools.chain((first,), chunks):
         for last in parser.feed(chunk):
             watch.see(last)
             yield last
@@ -93,34 +83,25 @@ def as_json(record: LogRecord) -> Mapping[str, object]:
 
 
 async def follow(
-    desk: Desk, run: Run, *, from_offset: int | None = None, tail_lines: int = 1000
+    desk: Desk, run: Run, *, from_offset: int | None = None, tail_lines: int = BACKLOG_LINES
 ) -> AsyncGenerator[tuple[LogRecord, ...], None]:
     """Yield the records of a run's log as they come, for ever; nothing is lost or doubled over reconnects.
+
+    Whoever follows the same run shares one follower: its bytes are fetched and read once.
 
     Args:
         desk: The host.
         run: Whose log.
-        from_offset: Byte to begin at; by default where the last `tail_lines` lines begin.
-        tail_lines: How much of the past is wanted.
+        from_offset: Byte to begin at; by default the last lines.
+        tail_lines: 0 when the past is not wanted.
     """
     if not run.log:
         raise ConsoleError(f"port {run.port}: no log is known of a server that tokwatt did not start")
-    adapter = _adapter(run.engine)
-    parser: LogParser | None = None
-    lines = tail_lines if from_offset is None else None
-    source = parts(desk, run.log, offset=from_offset, lines=lines)
-    async with contextlib.aclosing(_settled(source)) as settled:
-        async for part in settled:
-            found: list[LogRecord] = []
-            if part is None:
-                found = parser.settle() if parser else []
-            else:
-                if parser is None or part.event in ("truncated", "rotated"):
-                    found = parser.close() if parser else []
-                    parser = LogParser(adapter.grammar(), offset=part.offset, utc_offset_s=run.utc_offset_s)
-                found += parser.feed(part.data)
-            if found:
-                yield tuple(found)
+    source = batches(desk, run, from_offset=from_offset, tail_lines=tail_lines)
+    async with contextlib.aclosing(source):
+        async for batch in source:
+            if batch.records:
+                yield batch.records
 
 
 async def to_end(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[LogRecord, None]:
@@ -130,10 +111,12 @@ async def to_end(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[L
     ended = asyncio.create_task(_final_size(desk, run), name="run end")
     source = parts(desk, run.log, offset=None if lines else 0, lines=lines or None)
     try:
-        async with contextlib.aclosing(_settled(source)) as settled:
-            async for part in settled:
+        async with contextlib.aclosing(settled(source)) as stream:
+            async for part in stream:
                 if part is not None and (parser is None or part.event in ("truncated", "rotated")):
-                    parser = LogParser(adapter.grammar(), offset=part.offset, utc_offset_s=run.utc_offset_s)
+                    parser = LogParser(
+                        adapter.grammar(), offset=part.offset, utc_offset_s=run.utc_offset_s, since=run.started_at
+                    )
                 if parser is not None:
                     for record in parser.feed(part.data) if part else parser.settle():
                         yield record
@@ -166,7 +149,9 @@ async def past(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[Log
     source = parts(desk, run.log, offset=None if lines else 0, lines=lines or None)
     async with contextlib.aclosing(source):
         async for part in source:
-            parser = parser or LogParser(adapter.grammar(), offset=part.offset, utc_offset_s=run.utc_offset_s)
+            parser = parser or LogParser(
+                adapter.grammar(), offset=part.offset, utc_offset_s=run.utc_offset_s, since=run.started_at
+            )
             for last in parser.feed(part.data):
                 yield last
             if part.offset + len(part.data) >= size:
@@ -189,74 +174,8 @@ def failure_record(run: Run) -> LogRecord | None:
     )
 
 
-async def parts(
-    desk: Desk, path: str, *, offset: int | None = None, inode: int = 0, seen: bytes = b"", lines: int | None = None
-) -> AsyncGenerator[Part, None]:
-    """Yield the bytes of a growing file, for ever, continuing after a lost link where it stopped."""
-    while True:
-        key = secrets.token_hex(8)
-        args: dict[str, object] = {"path": path, "key": key}
-        args |= {"lines": lines} if offset is None else {"offset": offset, "inode": inode}
-        stream = desk.link.stream("follow", args, seen)
-        size = count = 0
-        try:
-            async for reply in stream:
-                if not reply.more:
-                    break
-                part = Part(reply.body, int(reply.result["offset"]), int(reply.result["inode"]), reply.result["event"])
-                offset, inode = part.offset + len(part.data), part.inode
-                seen = b"" if part.event in ("truncated", "rotated") else (seen + part.data)[-SEEN:]
-                if part.data or part.event:
-                    yield part
-                size, count = size + len(part.data), count + 1
-                if size >= TAKEN_BYTES or count >= TAKEN_PARTS:
-                    with contextlib.suppress(RemoteError):
-                        await desk.link.call("followed", {"key": key, "bytes": size, "parts": count})
-                    size = count = 0
-        except LinkLostError:
-            await asyncio.sleep(0.2)
-        finally:
-            await stream.aclose()
-        await link_up(desk)
-
-
-async def link_up(desk: Desk) -> None:
-    """Return when the link is up; raise `LinkLostError` when it will not come back by itself."""
-    async for state in desk.link.changes():
-        if state.link is Link.UP:
-            return
-        if state.link in (Link.REFUSED, Link.CLOSED):
-            break
-    raise LinkLostError(f"{desk.link.host.name}: not connected", desk.link.state.error)
-
-
-async def _settled(source: AsyncGenerator[Part, None]) -> AsyncGenerator[Part | None, None]:
-    """Yield parts, and `None` whenever none came for `SETTLE_S`."""
-    queue: asyncio.Queue[Part | BaseException] = asyncio.Queue(4)
-
-    async def pump() -> None:
-        try:
-            async for part in source:
-                await queue.put(part)
-        except Exception as error:  # noqa: BLE001 - handed to the reader, who raises it
-            await queue.put(error)
-
-    task = asyncio.create_task(pump(), name="log")
-    try:
-        while True:
-            try:
-                item = await asyncio.wait_for(queue.get(), SETTLE_S)
-            except TimeoutError:
-                yield None
-                continue
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await source.aclose()
+def _known(kind: str) -> str:
+    return kind if kind in registry.ENGINES else ""
 
 
 def _adapter(kind: str) -> Engine:

@@ -10,9 +10,10 @@ from typing import Any
 
 from console.domain.run import Run, RunPhase
 from console.errors import DeadlineError, LinkLostError, RemoteError
-from console.operations import running, server
+from console.operations import following, running, server
 from console.operations.desk import Desk
-from console.operations.logs import SETTLE_S, link_up, parts
+from console.operations.following import batches
+from console.operations.log_parts import SETTLE_S, link_up
 from console.operations.running import LIVING, Reading
 
 LOOK_AGAIN_S = 15.0
@@ -73,7 +74,7 @@ class _Watcher:
         self._reading: Reading | None = None
         self._answers: bool | None = None
         self._ask_at = 0.0
-        self._fed_at = 0.0
+        self._settled = False
         self._changed = asyncio.Event()
 
     async def watch(self) -> None:
@@ -101,16 +102,13 @@ class _Watcher:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _follow_log(self, reading: Reading) -> None:
-        """Feed the log; a file that begins anew is read anew."""
-        source = parts(self._desk, self._run.log, offset=reading.offset, inode=reading.inode)
-        async with contextlib.aclosing(source):
-            async for part in source:
-                if part.event in ("truncated", "rotated"):
-                    fresh = running.reading_of(self._run, reading.patterns, part.offset)
-                    reading.parser = fresh.parser
-                    reading.offset = part.offset
-                await reading.absorb(part.data)
-                self._fed_at = time.monotonic()
+        """Take the log's records where `reading` stopped, from the follower that all share."""
+        begin, reading.parser = reading.parser.told, running.reading_of(self._run).parser
+        async with contextlib.aclosing(batches(self._desk, self._run, from_offset=begin)) as source:
+            async for batch in source:
+                reading.offset = batch.fed
+                reading.take(batch.records)
+                self._settled = batch.settled
                 self._changed.set()
 
     async def _follow_process(self) -> None:
@@ -141,9 +139,9 @@ class _Watcher:
         if not state["alive"]:
             if reading.offset < int(state["log_size"]):
                 return False  # its last words are on the way
-            reading.take(reading.parser.close())
-        elif time.monotonic() - self._fed_at >= SETTLE_S:
-            reading.take(reading.parser.settle())
+            if not self._settled:
+                await following.settle(self._desk, self._run)
+                return False
         run = running.run_with(self._run, state, reading, answers=self._answers)
         if run.phase in (RunPhase.READY, RunPhase.BUSY) and time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + ASK_HTTP_S

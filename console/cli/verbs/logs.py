@@ -1,10 +1,10 @@
-"""Logs: `logs [RUN | FILE] [--follow] [--kind K,K]`."""
+"""Logs: `logs [RUN | FILE | -] [--follow] [--kind K,K] [--grep RE] [--rank R] [--level L]`."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,62 +14,71 @@ from console.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
+    from console.operations.log_filter import RecordFilter
 
-CHUNK = 1 << 20
 LINES = 1000
+ENDINGS = (".log", ".txt", ".out", ".err", ".gz", ".bz2", ".xz")
+"""A name that ends so is a file's, there or not; runs have none."""
+
+RAW_SHOWN = 16 * 1024
+"""Characters of a line on a terminal."""
 
 
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     """Add the verb to the command line."""
     logs = verbs.add_parser("logs", parents=parents, help="records of a run's log, or of a log file from anywhere")
-    logs.add_argument("what", nargs="?", default="", metavar="RUN | FILE", help="the living run when none is named")
+    logs.add_argument(
+        "what",
+        nargs="?",
+        default="",
+        metavar="RUN | FILE",
+        help="the living run when none is named; - is standard input",
+    )
     logs.add_argument("--follow", action="store_true", help="go on as the log grows")
     logs.add_argument("--kind", default="", metavar="K,K", help=", ".join(LogKind))
+    logs.add_argument("--grep", default="", metavar="RE", help="records that match; small letters match both cases")
+    logs.add_argument("--invert", action="store_true", help="records that --grep does not match")
+    logs.add_argument("--rank", default="", metavar="R", help="records of a rank: TP3, 'DP1 TP0' or 3")
+    logs.add_argument("--level", default="", metavar="L", help="info, warning (and worse) or error")
     logs.add_argument("--lines", type=int, default=LINES, metavar="N", help="how much of a run's past (0: all)")
-    logs.add_argument("--engine", default="", metavar="E", help="whose log a FILE is, when it is not SGLang's")
+    logs.add_argument("--engine", default="", metavar="E", help="whose log a FILE is (default: what it looks like)")
     logs.set_defaults(act=show_logs, needs=_needs)
 
 
 def _needs(args: argparse.Namespace) -> str:
-    return "nothing" if "/" in args.what or (args.what and Path(args.what).is_file()) else "host"
+    what = args.what
+    return (
+        "nothing" if what == "-" or "/" in what or what.endswith(ENDINGS) or (what and Path(what).is_file()) else "host"
+    )
 
 
 async def show_logs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Run `logs`."""
-    kinds = _kinds(args.kind)
+    from console.operations import log_filter
+
+    if args.lines < 0:
+        raise UsageError("logs: --lines takes no negative number")
+    wanted = log_filter.make(kinds=args.kind, pattern=args.grep, inverse=args.invert, rank=args.rank, level=args.level)
     if desk is None:
-        return _file(args, kinds, out)
-    return await _run(args, desk, kinds, out)
+        return _file(args, wanted, out)
+    return await _run(args, desk, wanted, out)
 
 
-def _kinds(text: str) -> frozenset[LogKind]:
-    try:
-        return frozenset(LogKind(word.strip()) for word in text.split(",") if word.strip()) or frozenset(LogKind)
-    except ValueError as error:
-        raise UsageError(f"--kind: {error}", hint=f"one of {', '.join(LogKind)}") from error
+def _file(args: argparse.Namespace, wanted: RecordFilter, out: Output) -> int:
+    from console.operations import log_files, logs
 
-
-def _file(args: argparse.Namespace, kinds: frozenset[LogKind], out: Output) -> int:
-    from console.operations import logs
-
-    if args.follow:
-        raise UsageError("--follow needs a run on a host; a FILE is read as it is")
-    for record in logs.records(_chunks(Path(args.what)), engine=args.engine):
-        if record.kind in kinds:
+    if args.follow and args.what != "-":
+        raise UsageError(
+            "--follow needs a run on a host; a FILE is read as it is", hint=f"tail -F {args.what} | tokwatt logs -"
+        )
+    stdin = sys.stdin.buffer if args.what == "-" else None
+    for record in logs.records(log_files.chunks(args.what, stdin), engine=args.engine):
+        if wanted.accepts(record):
             _print(record, out)
     return 0
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK):
-                yield chunk
-    except OSError as error:
-        raise ConsoleError(f"{path}: cannot be read", error.strerror or str(error)) from error
-
-
-async def _run(args: argparse.Namespace, desk: Desk, kinds: frozenset[LogKind], out: Output) -> int:
+async def _run(args: argparse.Namespace, desk: Desk, wanted: RecordFilter, out: Output) -> int:
     from console.operations import logs, server
 
     run = await server.find_run(desk, args.what) if args.what else await server.status(desk)
@@ -77,13 +86,13 @@ async def _run(args: argparse.Namespace, desk: Desk, kinds: frozenset[LogKind], 
         raise ConsoleError(f"{desk.link.host.name}: no run of ours has a log here", hint="tokwatt serve status --all")
     if not args.follow:
         async for record in logs.past(desk, run, lines=args.lines):
-            if record.kind in kinds:
+            if wanted.accepts(record):
                 _print(record, out)
         return 0
     last: LogRecord | None = None
     async with contextlib.aclosing(logs.to_end(desk, run, lines=args.lines)) as stream:
         async for last in stream:
-            if last.kind in kinds:
+            if wanted.accepts(last):
                 _print(last, out)
     ended = await server.find_run(desk, run.id)
     verdict = logs.failure_record(ended)
@@ -99,7 +108,10 @@ def _print(record: LogRecord, out: Output) -> None:
     if out.json:
         out.record(as_json(record))
         return
+    shown = out.stdout.isatty()
     for line in record.raw.split("\n"):
-        out.line(line)
+        more = len(line) - RAW_SHOWN
+        out.line(f"{line[:RAW_SHOWN]} (+{more:,} characters)" if shown and more > 0 else line)
     if record.kind is LogKind.FAILURE:
-        out.line(f"  ✗ {record.cause}")
+        times = record.values.get("times")
+        out.line(f"  ✗ {record.cause}" + (f" ({times} ranks)" if times else ""))

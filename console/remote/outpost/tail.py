@@ -135,7 +135,10 @@ class _Follower:
     def _tell(self, event: str, data: bytes, at: int | None = None) -> None:
         self._credit.give(len(data))
         offset = self._offset if at is None else at
-        self._call.emit({"offset": offset, "inode": self._inode, "event": event}, data)
+        told = {"offset": offset, "inode": self._inode, "event": event}
+        if event == "start" and self._file is not None:
+            told["size"] = os.fstat(self._file.fileno()).st_size
+        self._call.emit(told, data)
 
     def close(self) -> None:
         if self._file is not None:
@@ -178,7 +181,7 @@ def _follow(call: Call) -> Result:
     """Stream a file: `path`, `key` (for `followed`), and `lines`, or `offset` + `inode` + body (last bytes seen).
 
     Each part tells `offset` of its first byte, `inode`, and an `event`: `start`, `resumed`,
-    `truncated` or `rotated` (offset 0 of a new file), or none.
+    `truncated` or `rotated` (offset 0 of a new file), or none; a `start` tells the file's `size`, too.
     """
     key = call.text("key", "")
     credit = _followers[key] = _Credit()
