@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from console.domain.host import GitState, Package
 from console.domain.text import SafeText
 
 
@@ -164,6 +165,18 @@ class PatchStatus:
     """What was expected, what is there and what is wanted, where it does not fit."""
     warnings: tuple[str, ...] = ()
     """What an operator should know before a write, and need not confirm: another interpreter's copy."""
+    own: tuple[str, ...] = ()
+    """Files that are as committed once the patches that we wrote are off: their changes are all ours."""
+
+
+def dirty_of_ours(git: GitState, package: Package | None, patches: Iterable[PatchStatus]) -> tuple[str, ...]:
+    """Return which of a checkout's changed files hold nothing but our own patches."""
+    if package is None:
+        return ()
+    top = git.top.rstrip("/")
+    folders = [folder.rstrip("/") for folder in (package.folder, package.real) if folder]
+    own = {f"{folder}/{file}" for status in patches for file in status.own for folder in folders}
+    return tuple(path for path in git.dirty if f"{top}/{path}" in own)
 
 
 @dataclass(frozen=True, slots=True)

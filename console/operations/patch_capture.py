@@ -15,8 +15,10 @@ from console.errors import AlreadySoError, UsageError
 from console.operations import host, installed
 from console.operations.desk import Desk
 from console.operations.patch_theirs import without_ours
-from console.patching.diffs import DiffReader
+from console.patching.diffs import DiffReader, parted
 from console.source.compare import patch_text
+
+_HEADED = re.compile(rb'^((?:--- |\+\+\+ )"?[ab]/|(?:rename|copy) (?:from|to) "?)(.*)$')
 
 
 async def capture(
@@ -71,30 +73,27 @@ async def capture_split(
     return tuple(_kept(desk, one, part, origin, versioned=versioned) for one, part in pairs)
 
 
-def parted(diff: bytes, by: str) -> list[bytes]:
-    """Return a unified diff in pieces that are diffs themselves: one a `file`, or one a `hunk`."""
-    heads: list[tuple[list[bytes], list[list[bytes]]]] = []
-    lines = diff.split(b"\n")
-    for number, line in enumerate(lines):
-        follows = lines[number + 1] if number + 1 < len(lines) else b""
-        plain = line.startswith(b"--- ") and follows.startswith(b"+++ ")
-        if line.startswith(b"diff --git ") or (plain and not (heads and not heads[-1][1] and _is_git(heads[-1][0]))):
-            heads.append(([], []))
-        if not heads:
-            continue
-        if line.startswith(b"@@ "):
-            heads[-1][1].append([])
-        (heads[-1][1][-1] if heads[-1][1] else heads[-1][0]).append(line)
-    found = []
-    for head, hunks in heads:
-        groups = [[hunk] for hunk in hunks] if by == "hunk" and len(hunks) > 1 else [hunks]
-        for group in groups:
-            found.append(b"\n".join([*head, *(line for hunk in group for line in hunk)]).rstrip(b"\n") + b"\n")
-    return found
+def named(diff: bytes, package: str) -> bytes:
+    """Return a diff of a package's files with the package's name in every path that lacks it.
+
+    What a bare `a/utils.py` means could only be asked about.
+    """
+    out = []
+    for part in parted(diff, "file"):
+        lines = part.split(b"\n")
+        end = next((at for at, line in enumerate(lines) if line.startswith(b"@@ ")), len(lines))
+        paths = [match[2].rpartition(b"/")[0] for line in lines[:end] if (match := _HEADED.match(line))]
+        if not any(package.encode() in path.split(b"/") for path in paths):
+            lines[:end] = [_HEADED.sub(rb"\g<1>" + package.encode() + rb"/\g<2>", line) for line in lines[:end]]
+            git = b"diff --git "
+            lines[:end] = [_qualified(line, package) if line.startswith(git) else line for line in lines[:end]]
+        out.append(b"\n".join(lines))
+    return b"".join(out)
 
 
-def _is_git(head: Sequence[bytes]) -> bool:
-    return head[0].startswith(b"diff --git ") and not any(line.startswith(b"+++ ") for line in head)
+def _qualified(line: bytes, package: str) -> bytes:
+    """Return git's first line of a file with the package's name in both paths."""
+    return re.sub(rb'(^diff --git |" | )("?[ab]/)', rb"\g<1>\g<2>" + package.encode() + b"/", line)
 
 
 async def _found(desk: Desk, files: Sequence[str], changed: bool, wheels: Sequence[str]) -> tuple[bytes, str, bool]:
@@ -144,6 +143,8 @@ def _must_be_free(name: str) -> None:
 def _kept(desk: Desk, name: str, diff: bytes, origin: str, *, versioned: bool = True) -> Path:
     if not diff.strip():
         raise AlreadySoError("there are no changes to capture")
+    if versioned and desk.package is not None:
+        diff = named(diff, desk.package.name)
     DiffReader(diff.decode("utf-8", "surrogateescape"), name).sections()
     target, beside = _places(name)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +188,7 @@ async def _uncommitted(desk: Desk, files: Sequence[str]) -> bytes:
     package = await host.engine_package(desk)
     targets = [file if file.startswith("/") else f"{package.folder}/{file}" for file in files] or [package.folder]
     parts = [(await desk.link.call("git_diff", {"path": path}, deadline_s=60)).body for path in targets]
-    return await without_ours(desk, b"".join(parts))
+    return await without_ours(desk, b"".join(parts), targets)
 
 
 def _text(desk: Desk, name: str, diff: str, origin: str, versioned: bool) -> str:

@@ -49,7 +49,8 @@ class Scene:
     def planned(self, patch: Patch, files: Mapping[str, bytes | None]) -> PatchPlan:
         """Plan one patch on some contents with the facts of this host."""
         ours, found = patch.name in self.ours, self.told.get("found")
-        return plan(patch, files, self.facts, ours=ours, found=found, modes=self.modes)
+        folders = tuple(map(str, self.told.get("folders") or ()))
+        return plan(patch, files, self.facts, ours=ours, found=found, modes=self.modes, folders=folders)
 
     @property
     def modes(self) -> dict[str, int]:
@@ -196,7 +197,16 @@ def status_of(desk: Desk, scene: Scene, item: PatchPlan) -> PatchStatus:
         asks=_asks(scene, item),
         conflict=_conflict(item),
         warnings=_warnings(scene, run),
+        own=_own(scene, item) if entry is not None else (),
     )
+
+
+def _own(scene: Scene, item: PatchPlan) -> tuple[str, ...]:
+    """Return the files of a patch that hold nothing but our own changes since the last commit."""
+    if item.state is not DiskState.ON:
+        return ()
+    foreign = scene.foreign(item.files)
+    return tuple(file for file in item.files if file in (scene.told.get("head") or {}) and file not in foreign)
 
 
 def _conflict(item: PatchPlan) -> tuple[SafeText, ...]:

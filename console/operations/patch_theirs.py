@@ -6,46 +6,62 @@ import asyncio
 from collections.abc import Sequence
 
 from console.domain.diff import unified_bytes
-from console.domain.patch import DiskState, Edit, Patch
-from console.errors import ConsoleError
+from console.domain.patch import DiskState
 from console.operations.desk import Desk
 from console.operations.known import known_patches
 from console.operations.patch_scene import Scene, read_scene
 from console.operations.patch_sets import planned_set
-from console.patching.diffs import DiffReader, Kind
+from console.patching.diffs import DiffReader, parted
+from console.source.diffs import head_pairs
 
 
-async def without_ours(desk: Desk, diff: bytes) -> bytes:
+async def without_ours(desk: Desk, diff: bytes, paths: Sequence[str]) -> bytes:
     """Return a diff against HEAD without what our patches changed; unchanged where none of them is in it.
 
     Args:
         desk: Whose host.
         diff: As git made it on the host.
+        paths: Files or folders on the host that it is of.
     """
     if not diff.strip():
         return diff
     known = known_patches(desk)
-    sections = DiffReader(diff.decode("utf-8", "surrogateescape"), "git diff").sections()
-    asked = Patch("", edits=tuple(Edit(section.path, "-", "+") for section in sections))
-    scene = await read_scene(desk, [*known, asked], [patch.name for patch in known])
-    touched = {stand.shown for stand in scene.plan_of("").stands if stand.shown}
-    ours = [
-        item.patch.name
-        for item in scene.plans
-        if item.patch.name in scene.ours and item.state is DiskState.ON and set(item.files) & touched
-    ]
-    if not ours or any(section.kind is not Kind.MODIFY for section in sections):
+    scene = await read_scene(desk, known, [patch.name for patch in known])
+    if not scene.ours:
         return diff
-    clean, left = _taken_back(scene, ours)
+    found = await asyncio.gather(*(head_pairs(desk.link, [path]) for path in paths))
+    pairs = {pair.name: pair for part in found for pair in part.files}
+    files = {name: _inside(scene, pair.path) for name, pair in pairs.items()}
+    ours = [
+        item
+        for item in scene.plans
+        if item.patch.name in scene.ours and item.state is DiskState.ON and set(item.files) & set(files.values())
+    ]
+    if not ours:
+        return diff
+    clean, left = _taken_back(scene, [item.patch.name for item in ours])
     for name, why in left:
         desk.say(f"{name} is on and stays in the capture: {why}")
-    heads = await asyncio.gather(*(_head(desk, scene, file) for file in sorted(touched)))
-    kept = [
-        unified_bytes(head, clean.files.get(file), file)
-        for file, head in zip(sorted(touched), heads, strict=True)
-        if head is not None and clean.files.get(file) is not None
-    ]
-    return b"".join(kept)
+    touched = {file for item in ours for file in item.files}
+    out = []
+    for part in parted(diff, "file"):
+        section = DiffReader(part.decode("utf-8", "surrogateescape"), "git diff").sections()[0]
+        names = sorted({path.partition("/")[2] for path in (section.old_path, section.new_path)} & pairs.keys())
+        if not {files[name] for name in names} & touched:
+            out.append(part)  # git's own words: renames and modes are in them
+            continue
+        for name in names:
+            after = clean.files.get(files[name], pairs[name].after)
+            out.append(unified_bytes(pairs[name].before, after, f"{scene.package.name}/{files[name]}"))
+    return b"".join(out)
+
+
+def _inside(scene: Scene, path: str) -> str:
+    """Return a path relative to the package folder, as patches name it."""
+    for folder in (scene.package.folder, scene.package.real, str(scene.told.get("root") or "")):
+        if folder and path.startswith(f"{folder.rstrip('/')}/"):
+            return path[len(folder.rstrip("/")) + 1 :]
+    return path
 
 
 def _taken_back(scene: Scene, names: Sequence[str]) -> tuple[Scene, list[tuple[str, str]]]:
@@ -58,10 +74,3 @@ def _taken_back(scene: Scene, names: Sequence[str]) -> tuple[Scene, list[tuple[s
         left += found.refused
         names = [name for name in names if name not in dict(found.refused)]
     return scene, left
-
-
-async def _head(desk: Desk, scene: Scene, file: str) -> bytes | None:
-    try:
-        return (await desk.link.call("git_show", {"path": f"{scene.package.folder}/{file}"}, deadline_s=30)).body
-    except ConsoleError:
-        return None  # new since: git's own diff would tell it as made

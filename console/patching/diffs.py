@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -271,6 +272,32 @@ class DiffReader:
 
     def _fault(self, at: int, what: str) -> FormatError:
         return FormatError(f"{self._name}:{at + 1}: {what}")
+
+
+def parted(diff: bytes, by: str) -> list[bytes]:
+    """Return a unified diff in pieces that are diffs themselves: one a `file`, or one a `hunk`."""
+    heads: list[tuple[list[bytes], list[list[bytes]]]] = []
+    lines = diff.split(b"\n")
+    for number, line in enumerate(lines):
+        follows = lines[number + 1] if number + 1 < len(lines) else b""
+        plain = line.startswith(b"--- ") and follows.startswith(b"+++ ")
+        if line.startswith(b"diff --git ") or (plain and not (heads and not heads[-1][1] and _is_git(heads[-1][0]))):
+            heads.append(([], []))
+        if not heads:
+            continue
+        if line.startswith(b"@@ "):
+            heads[-1][1].append([])
+        (heads[-1][1][-1] if heads[-1][1] else heads[-1][0]).append(line)
+    found = []
+    for head, hunks in heads:
+        groups = [[hunk] for hunk in hunks] if by == "hunk" and len(hunks) > 1 else [hunks]
+        for group in groups:
+            found.append(b"\n".join([*head, *(line for hunk in group for line in hunk)]).rstrip(b"\n") + b"\n")
+    return found
+
+
+def _is_git(head: Sequence[bytes]) -> bool:
+    return head[0].startswith(b"diff --git ") and not any(line.startswith(b"+++ ") for line in head)
 
 
 def _path(raw: bytes) -> str:

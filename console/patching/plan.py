@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from console.domain.patch import DiskState, Edit, EditKind, FileChange, Patch
@@ -81,6 +81,7 @@ def plan(
     ours: bool = False,
     found: Mapping[str, list[str]] | None = None,
     modes: Mapping[str, int] | None = None,
+    folders: Collection[str] = (),
 ) -> PatchPlan:
     """Resolve a patch on present files.
 
@@ -91,6 +92,7 @@ def plan(
         ours: The host's journal says that this patch is on by our own hand.
         found: Where `bare_names` are in the tree, for the question back.
         modes: Modes of the files that are there, as far as they are known.
+        folders: Folders of the package that are there, of files that are not.
     """
     if patch.fault:
         return PatchPlan(patch, DiskState.INVALID, patch.fault)
@@ -105,7 +107,7 @@ def plan(
         if mapping.skipped(section.path, patch.skip):
             notes.append(f"left out: {section.path}")
         else:
-            place = Place(files, facts.engine, frozenset(present), tuple(stands), modes or {})
+            place = Place(files, facts.engine, frozenset(present), tuple(stands), modes or {}, frozenset(folders))
             stands += _section_stands(section, place, ours)
     stands = [_with_question(stand, found or {}) for stand in stands]
     for stand in stands:

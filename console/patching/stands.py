@@ -65,6 +65,8 @@ class Place:
     stands: tuple[FileStand, ...]
     """Files of the patch that were found before."""
     modes: Mapping[str, int]
+    folders: frozenset[str] = frozenset()
+    """Folders of the package that are known to be there."""
 
     def choose(self, asked: str) -> str | None:
         """Return the file that a path means; `None` when there is none."""
@@ -73,7 +75,7 @@ class Place:
     def for_new(self, asked: str) -> str | None:
         """Return where a file that is not there would belong."""
         folders = {stand.shown.rpartition("/")[0] for stand in self.stands if stand.shown}
-        return mapping.place_new(asked, self.package, folders)
+        return mapping.place_new(asked, self.package, folders | self.folders)
 
 
 def absent(skippable: bool = False) -> Piece:

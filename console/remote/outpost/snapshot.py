@@ -44,6 +44,7 @@ def snapshot(call: Call) -> Result:
     paths = [str(path) for path in call.args.get("paths") or []]
     paths += [file["path"] for entry in chosen for file in _told(keep, entry)["files"]]
     result["files"] = {path: _file(keep, path, bodies) for path in dict.fromkeys(paths)}
+    result["folders"] = _folders(keep.root, [path for path in paths if result["files"][path] is None])
     result["ours"] = {name: _told(keep, entry) for name, entry in held.items()}
     result["last"] = _told(keep, past[-1]) if past else None
     result["pending"] = [_told(keep, entry) for entry in pending(entries)]
@@ -105,6 +106,12 @@ def _file(keep: Keep, path: str, bodies: List[bytes]) -> Optional[Dict[str, Any]
         "links": state.st_nlink,
         "mode": stat.S_IMODE(state.st_mode),
     }
+
+
+def _folders(root: str, absent: List[str]) -> List[str]:
+    """Return the folders that are there of files that are not: a new file may belong into one."""
+    parents = {os.path.dirname(path) for path in absent} - {""}
+    return sorted(parent for parent in parents if os.path.isdir(os.path.join(root, parent)))
 
 
 def _told(keep: Keep, entry: Dict[str, Any]) -> Dict[str, Any]:

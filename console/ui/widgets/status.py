@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from console.domain.patch import dirty_of_ours
 from console.domain.text import clean
 from console.state.store import Snapshot
 from console.ui import clock, words
@@ -51,16 +52,7 @@ def pieces(snapshot: Snapshot, *, short: bool = False) -> list[Piece]:
     if snapshot.package:
         found.append((5, [(clean(snapshot.package.name), ""), (f" {clean(snapshot.package.version or '—')}", "dim")]))
     if snapshot.git:
-        dirty = len(snapshot.git.dirty)
-        found.append(
-            (
-                7,
-                [
-                    (clean(snapshot.git.commit[:7]), "dim"),
-                    (f" ±{dirty}" if dirty else " clean", "warn" if dirty else "dim"),
-                ],
-            )
-        )
+        found.append((7, [(clean(snapshot.git.commit[:7]), "dim"), _dirty(snapshot)]))
     run = snapshot.run
     symbol, word, ink = words.of_run(run, host_now(snapshot))
     found.append((0, [(f"{symbol} {word}", ink)]))
@@ -75,6 +67,16 @@ def pieces(snapshot: Snapshot, *, short: bool = False) -> list[Piece]:
         found.append((6, [("no profile", "dim")]))
     found.append((0, _patches(snapshot.patches, short)))
     return found
+
+
+def _dirty(snapshot: Snapshot) -> Span:
+    """Return how many files are changed since the last commit, and how many of them hold our patches only."""
+    git = snapshot.git
+    if git is None or not git.dirty:
+        return " clean", "dim"
+    ours = len(dirty_of_ours(git, snapshot.package, snapshot.patches))
+    told = f", {ours} ours" if ours else ""
+    return f" ±{len(git.dirty)}{told}", "dim" if ours == len(git.dirty) else "warn"
 
 
 def _patches(patches: tuple[PatchStatus, ...], short: bool) -> list[Span]:
