@@ -1,4 +1,4 @@
-"""Result files of `sglang.bench_serving` and `vllm bench serve`: JSON lines among notes, read with suspicion."""
+"""Result files of benchmark clients, read with suspicion: JSON lines among notes, or one document of another tool."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
+
+from console.bench.foreign import translated
 
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
 _STATISTICS = {
@@ -37,6 +39,7 @@ class Result:
     """One result as it can be trusted; unknown is `None`."""
 
     line: int
+    """Line of the file; in a document of another tool, the number of the result in it."""
     backend: str = ""
     model: str = ""
     concurrency_limit: int | None = None
@@ -104,6 +107,9 @@ def import_results(data: bytes) -> Imported:
     prefills: dict[str, list[tuple[int, int]]] = {}
     clock = ""
     whole = _loaded(text)
+    if whole is not None and (others := translated(whole)) is not None:
+        found_there = [_result(place, one) for place, one in enumerate(others, 1)]
+        return Imported(tuple(found_there), warnings=tuple(_warnings(found_there)))
     lines = [json.dumps(whole)] if whole is not None and "\n" in text.strip() else text.splitlines()
     for number, line in enumerate(lines, 1):
         stripped = line.strip()

@@ -73,6 +73,8 @@ class Sweep:
         self.progress = SweepProgress(target.run_id, bench.concurrency, bench.repeats)
         self.windows: list[tuple[float, float]] = []
         """Of the measurements done, in the host's time."""
+        self.loads: list[Mapping[str, Any]] = []
+        """What the load program said of each: a row for each request, and the course."""
 
     async def run(self) -> AsyncGenerator[SweepProgress, None]:
         """Yield the progress, each measurement as it is done; closing the iterator ends the load."""
@@ -103,6 +105,7 @@ class Sweep:
         after = await self._retracted()
         began, ended = float(result["began"]), float(result["ended"])
         self.windows.append((began, ended))
+        self.loads.append(result)
         done = measurement(
             self._target.run_id,
             plan,

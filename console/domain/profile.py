@@ -117,7 +117,7 @@ class Profile:
     target: TargetSection = field(default_factory=TargetSection)
     winner: Mapping[str, object] | None = None
     """The evidence of a saved winner, as it stands in the file."""
-    layers: tuple[str, ...] = ()
+    layers: tuple[str, ...] = field(default=(), compare=False)
     """Files that it was made of, its own first, then what that extends."""
-    origins: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    origins: Mapping[str, tuple[str, int]] = field(default_factory=dict, compare=False)
     """Where each value stands: `launch.args.tp-size` to file and line; what is not there is a default."""

@@ -17,6 +17,8 @@ from console.domain.measurement import Measurement
 from console.domain.patch import WriteReceipt
 from console.errors import ConsoleError
 from console.journal.records import RunEntry, WriteEntry, measurement_data, measurement_from
+from console.journal.remarks import remarks_of
+from console.journal.requests import packed
 
 T = TypeVar("T")
 
@@ -48,6 +50,12 @@ MIGRATIONS = (
         kind TEXT NOT NULL, data TEXT NOT NULL
     );
     CREATE INDEX events_of_experiment ON experiment_events (experiment);
+    """,
+    """
+    CREATE TABLE requests (number INTEGER PRIMARY KEY REFERENCES measurements, data BLOB NOT NULL);
+    CREATE TABLE remarks (
+        host TEXT NOT NULL, run_id TEXT NOT NULL, tags TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (host, run_id)
+    );
     """,
 )
 """Each brings the file from the version of its place to the next one."""
@@ -81,9 +89,15 @@ class Journal:
         await self.transact(lambda db: db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row))
 
     async def record_measurement(
-        self, host: str, one: Measurement, *, badge: str = "", telemetry: Sequence[Sequence[Any]] = ()
+        self,
+        host: str,
+        one: Measurement,
+        *,
+        badge: str = "",
+        telemetry: Sequence[Sequence[Any]] = (),
+        load: Mapping[str, Any] | None = None,
     ) -> int:
-        """Keep a measurement with the power of its window, and return its number."""
+        """Keep a measurement with the power of its window and its requests, and return its number."""
         data = _json(measurement_data(one))
         rows = zlib.compress(_json(list(telemetry)).encode())
 
@@ -105,6 +119,8 @@ class Journal:
             number = int(cursor.lastrowid or 0)
             if telemetry:
                 db.execute("INSERT INTO telemetry VALUES (?, ?)", (number, rows))
+            if load:
+                db.execute("INSERT INTO requests VALUES (?, ?)", (number, packed(load)))
             return number
 
         return await self.transact(write)
@@ -214,6 +230,7 @@ def _run(db: sqlite3.Connection, row: sqlite3.Row) -> RunEntry:
         badge=row["badge"],
         identity=json.loads(row["identity"]),
         measurements=tuple(measurement_from(json.loads(one["data"])) for one in found.fetchall()),
+        **remarks_of(db, row["host"], row["id"]),
     )
 
 

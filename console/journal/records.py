@@ -25,6 +25,8 @@ class RunEntry:
     identity: Mapping[str, Any] = field(default_factory=dict)
     """Arguments in force, patch hashes at launch, versions, GPUs."""
     measurements: tuple[Measurement, ...] = ()
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def best_tok_s(self) -> float | None:

@@ -13,6 +13,8 @@ from console.domain.measurement import Measurement
 from console.errors import RefusedError, UsageError
 from console.journal.book import Journal
 from console.journal.records import RunEntry
+from console.journal.remarks import remark as _remark
+from console.journal.requests import requests_of as _requests_of
 
 __all__ = ["Comparison", "Imported", "Result", "compare", "find_run", "import_results", "listed"]
 
@@ -61,9 +63,62 @@ def import_results(data: bytes) -> Imported:
     return _import_results(data)
 
 
-async def listed(*, host: str | None = None) -> tuple[RunEntry, ...]:
-    """Return the journal's runs, the newest first."""
-    return await Journal().runs(host=host)
+async def listed(
+    *,
+    host: str | None = None,
+    tags: Sequence[str] = (),
+    engine: str | None = None,
+    find: str | None = None,
+    sort: str = "started",
+) -> tuple[RunEntry, ...]:
+    """Return the journal's runs.
+
+    Args:
+        host: Only runs of this host.
+        tags: Only runs that have all of them.
+        engine: Only runs of this kind of engine.
+        find: Only runs whose id, profile, note, tags or patches hold it, capitals and small letters alike.
+        sort: `started` (the newest first), `best` (the fastest first) or `profile`.
+    """
+    entries = [
+        entry
+        for entry in await Journal().runs(host=host)
+        if set(tags) <= set(entry.tags) and (not engine or entry.engine == engine)
+        if not find or find.lower() in _found_in(entry)
+    ]
+    if sort == "best":
+        entries.sort(key=lambda entry: -(entry.best_tok_s or 0.0))
+    elif sort == "profile":
+        entries.sort(key=lambda entry: entry.profile)
+    return tuple(entries)
+
+
+def _found_in(entry: RunEntry) -> str:
+    patches = entry.identity.get("patches_on") or ()
+    return " ".join((entry.id, entry.host, entry.profile, entry.note, *entry.tags, *map(str, patches))).lower()
+
+
+async def remark(
+    entry: RunEntry, *, tags: Sequence[str] = (), untag: Sequence[str] = (), note: str | None = None
+) -> dict[str, Any]:
+    """Add and take tags of a run, and set its note unless it is `None`; return what stands there now."""
+    return await _remark(Journal(), entry.host, entry.id, tags=tags, untag=untag, note=note)
+
+
+async def requests_of(entry: RunEntry) -> list[dict[str, Any]]:
+    """Return a flat row for each request of a run, with its measurement's concurrency and repeat."""
+    return [
+        {
+            "host": entry.host,
+            "badge": entry.badge,
+            "run_id": entry.id,
+            "concurrency_limit": one["concurrency"],
+            "repeat": one["repeat"],
+            **dict(zip(one["columns"], row, strict=True)),
+        }
+        for one in await _requests_of(Journal(), entry.host, entry.id)
+        for row in one["rows"]
+    ]
 
 
 async def find_run(name: str) -> RunEntry:

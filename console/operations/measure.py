@@ -15,6 +15,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from console.bench.knee import Knee, knee
+from console.bench.naming import engine_names
 from console.bench.sweep import SAMPLES_KEPT, Sweep, Target
 from console.bench.vocabulary import size_in, token_range
 from console.domain.activity import Activity, Outcome
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from console.journal.book import Journal
     from console.journal.records import RunEntry
 
+__all__ = ["Knee", "engine_names", "identity_of", "knee", "sweep"]
+
 FRESH_S = 2.0
 """GPU samples younger than this mean that somebody is watching already."""
 
@@ -41,7 +45,13 @@ REDACTED = "•••"
 
 
 async def sweep(
-    desk: Desk, *, concurrency: Sequence[int] = (), repeats: int = 0, first_repeat: int = 0
+    desk: Desk,
+    *,
+    concurrency: Sequence[int] = (),
+    repeats: int = 0,
+    first_repeat: int = 0,
+    rate: float | None = None,
+    arrival: str = "",
 ) -> AsyncIterator[SweepProgress]:
     """Measure a ladder against the ready server; yields the progress, the last one complete.
 
@@ -52,6 +62,8 @@ async def sweep(
         concurrency: Instead of the profile's.
         repeats: Instead of the profile's, unless 0.
         first_repeat: Number of the first repeat: prompts follow from it, so equal numbers have equal prompts.
+        rate: Requests a second of an open loop, instead of the profile's.
+        arrival: How they arrive, instead of the profile's.
 
     Raises:
         ReadOnlyError: Load and an emptied prefix cache are changes, too.
@@ -60,6 +72,8 @@ async def sweep(
     """
     desk.must_write("bench run")
     bench, limits = _bench(desk, concurrency, repeats)
+    if rate is not None:
+        bench = replace(bench, request_rate=rate, arrival=arrival or bench.arrival)
     run = await _ready_run(desk)
     text = f"measure {run.id} at {', '.join(map(str, bench.concurrency))}"
     number = desk.store.begin(Activity(0, "bench", clean(text), started_at=time.time()))
@@ -104,13 +118,18 @@ async def _measured(
             async for progress in steps:
                 if len(progress.done) > kept:
                     one, window = progress.done[kept], ladder.windows[kept]
+                    await _keep(desk, journal, one, window, samples, ladder.loads[kept])
                     kept += 1
-                    await _keep(desk, journal, one, window, samples)
                 yield progress
 
 
 async def _keep(
-    desk: Desk, journal: Journal, one: Measurement, window: tuple[float, float], samples: Iterable[GpuSample]
+    desk: Desk,
+    journal: Journal,
+    one: Measurement,
+    window: tuple[float, float],
+    samples: Iterable[GpuSample],
+    load: Mapping[str, Any],
 ) -> None:
     rows = [
         [round(sample.time, 2), [gpu.power_draw_w for gpu in sample.gpus]]
@@ -118,7 +137,7 @@ async def _keep(
         if window[0] <= sample.time <= window[1]
     ]
     host = desk.link.host
-    await journal.record_measurement(host.name, one, badge=host.badge, telemetry=rows)
+    await journal.record_measurement(host.name, one, badge=host.badge, telemetry=rows, load=load)
     tok_s = "—" if one.output_throughput_tok_s is None else f"{one.output_throughput_tok_s:,.0f}"
     mark = Mark(window[0], "measurement", f"{one.concurrency_limit}: {tok_s} tok/s")
     desk.store.update(marks=(*desk.store.snapshot.marks, mark))

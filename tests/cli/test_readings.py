@@ -96,3 +96,27 @@ def test_runs() -> None:
     assert run("runs", "show", "r9").returncode == 2
     exported = run("runs", "export", "--csv").stdout.splitlines()
     assert exported[1].startswith("demo,DEMO,p,r1,8,0,1970-01-01T00:16:40+00:00")
+
+
+def test_runs_are_tagged_noted_and_found() -> None:
+    asyncio.run(fill(Journal()))
+    assert run("runs", "tag", "r1", "base", "quiet").returncode == 0
+    assert run("runs", "tag", "r1", "base").returncode == 6
+    assert run("runs", "tag", "r1", "quiet", "--remove").returncode == 0
+    assert run("runs", "tag", "r1", "two words").returncode == 2
+    assert run("runs", "note", "r1", "after the  reboot").returncode == 0
+    (found,) = objects(run("runs", "list", "--tag", "base", "--json").stdout)[0]["runs"]
+    assert (found["id"], found["tags"], found["note"]) == ("r1", ["base"], "after the reboot")
+    assert run("runs", "list", "--find", "REBOOT").stdout.count("\n") == 1
+    assert run("runs", "list", "--tag", "base", "--find", "nothing").returncode == 1
+
+
+def test_an_export_is_read_by_the_engines_own_names_and_by_people() -> None:
+    asyncio.run(fill(Journal()))
+    lines = objects(run("runs", "export", "r1", "--format", "bench").stdout)
+    assert lines[0]["output_throughput"] and "schema" not in lines[0]
+    table = run("runs", "export", "r1", "--format", "markdown").stdout.splitlines()
+    assert table[0].startswith("| run | concurrency |") and len(table) == 2 + len(lines)
+    nothing = run("runs", "export", "r1", "--requests")
+    assert nothing.returncode == 1 and "no requests were kept" in nothing.stderr
+    assert run("runs", "export", "--requests", "--format", "markdown").returncode == 2

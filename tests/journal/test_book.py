@@ -19,6 +19,8 @@ from console.domain.patch import WriteReceipt
 from console.errors import ConsoleError
 from console.journal.book import MIGRATIONS, Journal, default_path
 from console.journal.records import RunEntry
+from console.journal.remarks import remark
+from console.journal.requests import packed, requests_of
 
 ROOT = Path(__file__).parent.parent.parent
 NONE = Percentiles(0)
@@ -140,3 +142,43 @@ async def test_a_journal_cut_by_kill_loads_all_its_whole_entries(journal: Journa
         assert repeats == list(range(len(repeats))) and len(repeats) >= told + 1
         for place in range(1, len(repeats) + 1):
             assert len(await journal.telemetry(place)) == 500
+
+
+async def test_requests_and_their_course_are_kept_beside_the_measurement(journal: Journal) -> None:
+    load = {"columns": ["sent_s"], "rows": [[0.5], [0.75]], "course": {"bin_s": 0.25}, "errors": {"x": 1}, "itl": {}}
+    await journal.record_run(RUN)
+    await journal.record_measurement("demo", ONE)
+    await journal.record_measurement("demo", replace(ONE, repeat=1), load=load)
+    (kept,) = await requests_of(journal, "demo", RUN.id)
+    assert kept == {
+        "concurrency": ONE.concurrency_limit, "repeat": 1, "columns": ["sent_s"], "rows": [[0.5], [0.75]],
+        "course": {"bin_s": 0.25}, "errors": {"x": 1},
+    }  # fmt: skip
+    rows = [[0.001 * n, 0.1, 1.0, 256, 0.004, 1024, 0] for n in range(4096)]
+    assert len(packed({"rows": rows})) < 20 * len(rows)
+
+
+async def test_tags_and_a_note_stay_when_the_run_is_kept_again(journal: Journal) -> None:
+    await journal.record_run(RUN)
+    await remark(journal, "demo", RUN.id, tags=["base", "quiet"], note="after the reboot")
+    await remark(journal, "demo", RUN.id, tags=["won"], untag=["quiet"])
+    await journal.record_run(replace(RUN, identity={"more": 1}))
+    (entry,) = await journal.runs()
+    assert (entry.tags, entry.note) == (("base", "won"), "after the reboot")
+
+
+async def test_a_journal_of_every_older_version_is_brought_up_to_date(journal: Journal) -> None:
+    for version in range(1, len(MIGRATIONS)):
+        path = journal.path.with_name(f"v{version}.sqlite")
+        path.parent.mkdir(exist_ok=True)
+        with sqlite3.connect(path) as db:
+            for step in MIGRATIONS[:version]:
+                db.executescript(step)
+            db.execute("INSERT INTO runs VALUES ('demo', 'r-1', 'p', 'sglang', 1.0, '', '{}')")
+            db.execute(f"PRAGMA user_version = {version}")
+        db.close()
+        old = Journal(path)
+        (entry,) = await old.runs()
+        assert (entry.id, entry.tags) == ("r-1", ())
+        await old.record_measurement("demo", replace(ONE, run_id="r-1"), load={"rows": []})
+        assert len(await requests_of(old, "demo", "r-1")) == 1

@@ -26,8 +26,16 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
     run = inner.add_parser("run", parents=parents, help="the profile's ladder against the ready server")
     run.add_argument("--concurrency", metavar="N,N", type=_numbers, default=(), help="instead of the profile's")
     run.add_argument("--repeats", metavar="N", type=int, default=0, help="instead of the profile's")
+    run.add_argument(
+        "--rate", metavar="R", type=_rate, help="open loop: requests a second; concurrency is the most in flight"
+    )
+    run.add_argument("--arrival", choices=("poisson", "constant", "burst"), default="", help="how they arrive")
     run.set_defaults(act=run_ladder, needs="host")
-    read = inner.add_parser("import", parents=parents, help="results of sglang.bench_serving or vllm bench serve")
+    read = inner.add_parser(
+        "import",
+        parents=parents,
+        help="results of sglang.bench_serving, vllm bench serve, guidellm, genai-bench or aiperf",
+    )
     read.add_argument("file", metavar="FILE")
     read.set_defaults(act=import_file, needs="nothing")
 
@@ -42,13 +50,26 @@ def _numbers(text: str) -> tuple[int, ...]:
     return found
 
 
+def _rate(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number over 0")
+    return found
+
+
 async def run_ladder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Measure; 1 when a concurrency had no completed request."""
     from console.operations.measure import sweep
 
     shown, said, failed = 0, "", False
     badge = desk.link.host.badge
-    async with aclosing(sweep(desk, concurrency=args.concurrency, repeats=args.repeats)) as steps:  # type: ignore[type-var]
+    if args.arrival and args.rate is None:
+        raise UsageError("bench run: --arrival is for an open loop", hint="give --rate, too")
+    asked = {"concurrency": args.concurrency, "repeats": args.repeats, "rate": args.rate, "arrival": args.arrival}
+    async with aclosing(sweep(desk, **asked)) as steps:  # type: ignore[type-var]
         async for progress in steps:
             for one in progress.done[shown:]:
                 failed = failed or not one.completed
@@ -61,6 +82,7 @@ async def run_ladder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
                     _show(one, out)
             shown = len(progress.done)
             said = _say_step(progress, said, out)
+    _say_knee(progress, out)
     return 1 if failed else 0
 
 
@@ -70,6 +92,19 @@ def _say_step(progress: SweepProgress, said: str, out: Output) -> str:
     if step and step != said:
         out.say(step)
     return step or said
+
+
+def _say_knee(progress: SweepProgress, out: Output) -> None:
+    """Say where the ladder saturates, if it does."""
+    from console.operations.measure import knee
+
+    if (found := knee(progress.done)) is not None:
+        tok_s = dash(found.output_throughput_tok_s)
+        out.say(
+            f"saturated from concurrency {found.concurrency} on ({tok_s} tok/s): more streams wait longer, and gain less than a tenth"
+        )
+    elif len({one.concurrency_limit for one in progress.done}) > 1:
+        out.say("no saturation knee: the speed grew up to the last rung")
 
 
 COLUMNS = ("conc", "tok/s", "req/s", "TTFT p50", "p99 ms", "ITL p50", "p99 ms", "mean W", "J/token", "failed")

@@ -6,45 +6,66 @@ import argparse
 import csv
 import dataclasses
 import io
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import when
 from console.domain.text import dash
+from console.errors import UsageError
 
 if TYPE_CHECKING:
     from console.cli.output import Output
     from console.journal.records import RunEntry
     from console.operations.desk import Desk
 
+FORMATS = ("jsonl", "csv", "markdown", "bench")
+
 
 def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     runs = verbs.add_parser("runs", parents=parents, help="the journal: list, show, compare, export")
     inner = runs.add_subparsers(dest="what", metavar="WHAT", required=True)
-    for name, act, text in (
-        ("list", list_runs, "runs with measurements, the newest first"),
-        ("show", show_run, "one run: identity and measurements"),
-        ("compare", compare_runs, "what differs between two runs, and what it did"),
-        ("export", export_runs, "measurements as JSON lines or CSV"),
-    ):
-        one = inner.add_parser(name, parents=parents, help=text)
+
+    def verb(name: str, act: Any, text: str) -> argparse.ArgumentParser:
+        one: argparse.ArgumentParser = inner.add_parser(name, parents=parents, help=text)
         one.set_defaults(act=act, needs="nothing")
-        if name == "show":
-            one.add_argument("run", metavar="RUN", help="its id, or HOST:ID")
-        elif name == "compare":
-            one.add_argument("a", metavar="A")
-            one.add_argument("b", metavar="B")
-        elif name == "export":
-            one.add_argument("run", metavar="RUN", nargs="?")
-            one.add_argument("--csv", action="store_true")
+        return one
+
+    listing = verb("list", list_runs, "runs with measurements, the newest first")
+    listing.add_argument("--tag", action="append", default=[], metavar="TAG", help="only runs that have it")
+    listing.add_argument("--engine", metavar="KIND", help="only runs of this engine")
+    listing.add_argument("--find", metavar="TEXT", help="only runs whose id, profile, note, tags or patches hold it")
+    listing.add_argument("--sort", choices=("started", "best", "profile"), default="started")
+    verb("show", show_run, "one run: identity and measurements").add_argument(
+        "run", metavar="RUN", help="its id, or HOST:ID"
+    )
+    comparing = verb("compare", compare_runs, "what differs between two runs, and what it did")
+    comparing.add_argument("a", metavar="A")
+    comparing.add_argument("b", metavar="B")
+    exporting = verb("export", export_runs, "measurements, or every request, for other tools")
+    exporting.add_argument("run", metavar="RUN", nargs="?", help="all when none is named")
+    exporting.add_argument("--csv", action="store_true", help="the same as --format csv")
+    exporting.add_argument(
+        "--format", choices=FORMATS, help="jsonl (default), csv, markdown, or bench: as the engines' own clients"
+    )
+    exporting.add_argument("--requests", action="store_true", help="a row for each request instead (jsonl or csv)")
+    tagging = verb("tag", tag_run, "add tags to a run, or take them away")
+    tagging.add_argument("run", metavar="RUN")
+    tagging.add_argument("tags", metavar="TAG", nargs="+")
+    tagging.add_argument("--remove", action="store_true")
+    noting = verb("note", note_run, "write a note to a run; an empty one takes it away")
+    noting.add_argument("run", metavar="RUN")
+    noting.add_argument("text", metavar="TEXT")
 
 
 async def list_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Print the runs; 1 when there is none."""
     from console.operations.compare import listed
 
-    entries = await listed(host=(args.host or [None])[0])
+    entries = await listed(
+        host=(args.host or [None])[0], tags=args.tag, engine=args.engine, find=args.find, sort=args.sort
+    )
     if out.json:
         out.document(runs=[_plain(entry, whole=False) for entry in entries])
         return 0 if entries else 1
@@ -54,9 +75,12 @@ async def list_runs(args: argparse.Namespace, desk: Desk | None, out: Output) ->
         out.line(
             f"{entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {when(entry.started_at)}"
             f"  best {dash(entry.best_tok_s)} tok/s  at {ladder or '—'}"
+            + "".join(f"  #{tag}" for tag in entry.tags)
+            + (f"  {entry.note}" if entry.note else "")
         )
     if not entries:
-        out.say("nothing measured yet: tokwatt bench run")
+        asked = args.tag or args.engine or args.find or args.host
+        out.say("no run is like that" if asked else "nothing measured yet: tokwatt bench run")
     return 0 if entries else 1
 
 
@@ -72,6 +96,8 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
     out.line(
         f"{entry.id}  {entry.host}{badge}  profile {entry.profile or '—'}  {entry.engine}  {when(entry.started_at)}"
     )
+    if entry.tags or entry.note:
+        out.line(f"  {' '.join(f'#{tag}' for tag in entry.tags)}  {entry.note}".rstrip())
     for name in ("package", "patches_on", "git"):
         value = entry.identity.get(name)
         if value:
@@ -114,21 +140,99 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
 
 
 async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
-    """Print every measurement of a run, or of all."""
-    from console.operations.compare import find_run, listed
+    """Print every measurement of a run, or of all; 1 when there is none."""
+    from console.operations.compare import find_run, listed, requests_of
 
     entries = (await find_run(args.run),) if args.run else await listed(host=(args.host or [None])[0])
-    rows = [_row(entry, one) for entry in entries for one in entry.measurements]
-    if args.csv and rows:
-        text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        out.raw(text.getvalue().encode())
-    elif not args.csv:
+    form = args.format or ("csv" if args.csv else "jsonl")
+    if args.requests and form not in ("jsonl", "csv"):
+        raise UsageError(f"runs export: --requests has no form {form}", hint="jsonl or csv")
+    if args.requests:
+        rows = [row for entry in entries for row in await requests_of(entry)]
+    elif form == "bench":
+        from console.operations.measure import engine_names
+
+        rows = [engine_names(one) for entry in entries for one in entry.measurements]
+    else:
+        rows = [_row(entry, one) for entry in entries for one in entry.measurements]
+    if not rows:
+        out.say(
+            "no requests were kept of that" if args.requests and entries else "nothing measured yet: tokwatt bench run"
+        )
+        return 1
+    if form == "csv":
+        out.raw(_csv(rows).encode())
+    elif form == "markdown":
+        out.raw(_markdown(rows).encode())
+    elif form == "bench":
+        out.raw("".join(f"{json.dumps(row)}\n" for row in rows).encode())
+    else:
         for row in rows:
             out.record(row)
-    return 0 if rows else 1
+    return 0
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+TABLE = (
+    ("run", "run_id", 0),
+    ("concurrency", "concurrency_limit", 0),
+    ("repeat", "repeat", 0),
+    ("output tok/s", "output_throughput_tok_s", 1),
+    ("TTFT p50 ms", "ttft_p50_ms", 0),
+    ("ITL p50 ms", "itl_p50_ms", 1),
+    ("W", "power_mean_w", 0),
+    ("J/token", "energy_j_per_token", 3),
+    ("failed", "failed", 0),
+    ("not to be compared", "tainted", 0),
+)
+"""Columns of the table for people: title, field, digits."""
+
+
+def _markdown(rows: list[dict[str, Any]]) -> str:
+    lines = ["| " + " | ".join(title for title, _, _ in TABLE) + " |", "|" + " --- |" * len(TABLE)]
+    for row in rows:
+        cells = []
+        for _, name, digits in TABLE:
+            value = row[name]
+            cells.append(dash(value, digits) if isinstance(value, float) or value is None else str(value))
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+async def tag_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Add or take tags; 6 when nothing changed."""
+    from console.operations.compare import find_run, remark
+
+    entry = await find_run(args.run)
+    if any(not tag.strip() or any(mark in tag for mark in " ,#\n") for tag in args.tags):
+        raise UsageError("runs tag: a tag is one word without # and commas")
+    said = await remark(entry, **({"untag": args.tags} if args.remove else {"tags": args.tags}))
+    if out.json:
+        out.document(run=entry.id, host=entry.host, tags=list(said["tags"]), note=said["note"])
+    else:
+        out.say(f"{entry.id}: {' '.join(f'#{tag}' for tag in said['tags']) or 'no tags'}")
+    return 0 if tuple(said["tags"]) != entry.tags else 6
+
+
+async def note_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Write a note; 6 when it stands there already."""
+    from console.operations.compare import find_run, remark
+
+    entry = await find_run(args.run)
+    text = " ".join(args.text.split())
+    said = await remark(entry, note=text)
+    if out.json:
+        out.document(run=entry.id, host=entry.host, tags=list(said["tags"]), note=said["note"])
+    else:
+        out.say(f"{entry.id}: {text or 'no note'}")
+    return 0 if text != entry.note else 6
 
 
 def _row(entry: RunEntry, one: Any) -> dict[str, Any]:
@@ -155,6 +259,8 @@ def _plain(entry: RunEntry, *, whole: bool) -> dict[str, Any]:
         "engine": entry.engine,
         "started_at": when(entry.started_at),
         "best_output_tok_s": entry.best_tok_s,
+        "tags": list(entry.tags),
+        "note": entry.note,
     }
     if whole:
         found["identity"] = entry.identity

@@ -1,0 +1,175 @@
+"""Results of guidellm, genai-bench and aiperf, said in the words of the engines' own clients.
+
+Each of these tools writes one JSON document; the numbers are those of completed requests. Formats: guidellm's
+`benchmarks.json` (0.3: `args.strategy`, from 0.4: `config.strategy`; latencies of requests in seconds, of tokens in
+milliseconds), genai-bench's file of one scenario at one concurrency (`aggregated_metrics`, its times in `_time_unit`),
+aiperf's `profile_export_aiperf.json` (a table of statistics by metric, each with its unit).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+STATISTICS = (
+    ("mean", ("mean", "avg")),
+    ("median", ("median", "p50")),
+    ("p90", ("p90",)),
+    ("p95", ("p95",)),
+    ("p99", ("p99",)),
+    ("std", ("std_dev", "stddev", "std")),
+)
+"""Our word, and what the tools call it."""
+
+
+def translated(whole: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the results of a document in the keys of `bench_serving`; `None` when it is none of these tools'."""
+    if isinstance(whole.get("benchmarks"), list):
+        return [_guidellm(one) for one in whole["benchmarks"] if isinstance(one, Mapping)]
+    if isinstance(whole.get("aggregated_metrics"), Mapping):
+        return [_genai_bench(whole)]
+    if isinstance(whole.get("output_token_throughput"), Mapping):
+        return [_aiperf(whole)]
+    return None
+
+
+def _guidellm(one: Mapping[str, Any]) -> dict[str, Any]:
+    config, args = _part(one, "config"), _part(one, "args")
+    strategy = _part(config, "strategy") or _part(args, "strategy")
+    metrics = _part(one, "metrics")
+    counts = _part(one, "request_totals") or _part(metrics, "request_totals")
+    counts = counts or _part(one, "run_stats", "requests_made") or _part(one, "scheduler_metrics", "requests_made")
+
+    def good(name: str) -> Mapping[str, Any]:
+        return _part(metrics, name, "successful")
+
+    found: dict[str, Any] = {
+        "backend": "guidellm",
+        "model_id": _part(one, "worker").get("backend_model") or _part(config, "backend").get("model"),
+        "max_concurrency": strategy.get("streams") or strategy.get("max_concurrency"),
+        "request_rate": strategy.get("rate"),
+        "duration": _lasted(one),
+        "num_prompts": counts.get("total"),
+        "completed": counts.get("successful"),
+        "failed": counts.get("errored"),
+        "incomplete": counts.get("incomplete"),
+        "request_throughput": good("requests_per_second").get("mean"),
+        "output_throughput": good("output_tokens_per_second").get("mean"),
+        "total_throughput": good("tokens_per_second").get("mean"),
+        "total_input_tokens": good("prompt_token_count").get("total_sum"),
+        "total_output_tokens": good("output_token_count").get("total_sum"),
+        **_lengths(str(_part(one, "request_loader").get("data") or _part(config, "requests").get("data") or "")),
+    }
+    if found["incomplete"] and found["num_prompts"]:  # cut off by the end of the time: neither done nor failed
+        found["num_prompts"] -= found["incomplete"]
+    for word, name, to_ms in (
+        ("ttft", "time_to_first_token_ms", 1.0),
+        ("itl", "inter_token_latency_ms", 1.0),
+        ("tpot", "time_per_output_token_ms", 1.0),
+        ("e2el", "request_latency", 1000.0),
+    ):
+        found |= _statistics(word, good(name), to_ms)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _genai_bench(whole: Mapping[str, Any]) -> dict[str, Any]:
+    one = _part(whole, "aggregated_metrics")
+    stats = _part(one, "stats")
+    to_ms = 1.0 if whole.get("_time_unit") == "ms" else 1000.0
+    by_rate = one.get("iteration_type") not in (None, "num_concurrency")
+    scenario = re.match(r"D\((\d+),(\d+)\)", str(one.get("scenario") or ""))
+    found: dict[str, Any] = {
+        "backend": "genai-bench",
+        "scenario": one.get("scenario"),
+        "max_concurrency": None if by_rate else one.get("num_concurrency"),
+        "request_rate": one.get("arrival_requests_per_second"),
+        "duration": (one.get("run_duration") or 0.0) * to_ms / 1000.0 or None,
+        "num_prompts": one.get("num_requests"),
+        "completed": one.get("num_completed_requests"),
+        "failed": one.get("num_error_requests"),
+        "request_throughput": one.get("requests_per_second"),
+        "input_throughput": one.get("mean_input_throughput_tokens_per_s"),
+        "output_throughput": one.get("mean_output_throughput_tokens_per_s"),
+        "total_throughput": one.get("mean_total_tokens_throughput_tokens_per_s"),
+        "total_input_tokens": _part(stats, "num_input_tokens").get("sum"),
+        "total_output_tokens": _part(stats, "num_output_tokens").get("sum"),
+        "random_input_len": int(scenario[1]) if scenario else None,
+        "random_output_len": int(scenario[2]) if scenario else None,
+    }
+    for word, name in (("ttft", "ttft"), ("tpot", "tpot"), ("e2el", "e2e_latency")):
+        found |= _statistics(word, _part(stats, name), to_ms)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _aiperf(whole: Mapping[str, Any]) -> dict[str, Any]:
+    load = _part(whole, "input_config", "loadgen")
+
+    def mean(name: str) -> Any:
+        return _part(whole, name).get("avg")
+
+    summary = whole.get("error_summary")
+    counts = [one.get("count") or 0 for one in summary if isinstance(one, Mapping)] if isinstance(summary, list) else []
+    completed, failed = mean("request_count"), mean("error_request_count") or sum(counts)
+    found: dict[str, Any] = {
+        "backend": "aiperf",
+        "model_id": next(iter(_part(whole, "input_config", "endpoint").get("model_names") or ()), None),
+        "max_concurrency": load.get("concurrency"),
+        "request_rate": load.get("request_rate"),
+        "duration": mean("benchmark_duration"),
+        "num_prompts": None if completed is None else completed + (failed or 0),
+        "completed": completed,
+        "failed": failed,
+        "request_throughput": mean("request_throughput"),
+        "output_throughput": mean("output_token_throughput"),
+        "total_throughput": mean("total_token_throughput"),
+        "total_output_tokens": mean("total_osl") or mean("total_output_tokens"),
+        "total_input_tokens": mean("total_isl"),
+    }
+    for word, name in (("ttft", "time_to_first_token"), ("itl", "inter_token_latency"), ("e2el", "request_latency")):
+        told = _part(whole, name)
+        to_ms = {"s": 1000.0, "sec": 1000.0, "us": 0.001, "ns": 1e-6}.get(str(told.get("unit")), 1.0)
+        found |= _statistics(word, told, to_ms)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _statistics(word: str, told: Mapping[str, Any], to_ms: float) -> dict[str, float]:
+    """Return `mean_ttft_ms`, `median_ttft_ms` … from a table of statistics."""
+    known = {**_part(told, "percentiles"), **told}
+    return {
+        f"{statistic}_{word}_ms": value * to_ms for statistic, names in STATISTICS for value in _numbers(known, names)
+    }
+
+
+def _numbers(told: Mapping[str, Any], names: Sequence[str]) -> Iterator[float]:
+    for name in names:
+        value = told.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield value
+            return
+
+
+def _lengths(data: str) -> dict[str, int]:
+    """Return the lengths that guidellm's synthetic data were asked for, as text or JSON."""
+    found = {}
+    for name, key in (("prompt_tokens", "random_input_len"), ("output_tokens", "random_output_len")):
+        if told := re.search(rf"\b{name}\W+(\d+)", data):
+            found[key] = int(told[1])
+    return found
+
+
+def _lasted(one: Mapping[str, Any]) -> float | None:
+    stats = _part(one, "run_stats") or one
+    began, ended = stats.get("start_time"), stats.get("end_time")
+    if isinstance(began, (int, float)) and isinstance(ended, (int, float)):
+        return ended - began
+    duration = one.get("duration")
+    return float(duration) if isinstance(duration, (int, float)) else None
+
+
+def _part(whole: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return a table inside a table; an empty one where there is none."""
+    found: Any = whole
+    for name in names:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
