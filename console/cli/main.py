@@ -9,7 +9,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from console import __version__
@@ -26,6 +26,7 @@ VERB_MODULES: tuple[str, ...] = (
     "gpus",
     "bench",
     "runs",
+    "experiment",
     "serve",
     "logs",
     "profile",
@@ -138,6 +139,9 @@ def _host(args: argparse.Namespace) -> str:
 
 async def _verb(args: argparse.Namespace, out: Output) -> int:
     act: Act = args.act
+    prepare: Callable[[argparse.Namespace], Awaitable[None]] | None = getattr(args, "prepare", None)
+    if prepare is not None:
+        await prepare(args)
     if len(args.host or ()) > 1 and not getattr(args, "many_hosts", False):
         raise UsageError(f"{args.verb}: takes one --host, {len(args.host)} were given: {' '.join(args.host)}")
     needs = getattr(args, "needs", "host")

@@ -199,10 +199,9 @@ def _spec(file: TomlFile) -> ExperimentSpec:
 
 def digest(spec: ExperimentSpec) -> str:
     """Return the hash of all that makes an experiment's numbers; titles and hypotheses may change."""
-    plain = asdict(replace(spec, title="", digest="", path="", name=""))
-    plain["base"].pop("path")
-    plain["base"].pop("title")
-    plain["base"].pop("target")
+    plain = asdict(replace(spec, title="", digest="", path="", name="", base=Profile("")))
+    base = spec.base
+    plain["base"] = [asdict(part) for part in (base.host, base.engine, base.launch, base.limits)] + [base.patches_on]
     for arm in plain["arms"]:
         arm.pop("hypothesis")
         arm.pop("line")

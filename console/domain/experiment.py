@@ -187,6 +187,7 @@ class ArmOutcome:
     """How many more pairs would probably settle it."""
     hypothesis: str = ""
     changes: tuple[str, ...] = ()
+    rolled_back_to: str = ""
     rolled_back_at: float | None = None
     relaunched_at: float | None = None
     """When the base was ready again."""

@@ -131,6 +131,7 @@ def _outcome(one: Mapping[str, Any], rules: Rules, progress: Progress) -> ArmOut
         verdict=Verdict.OPEN,
         hypothesis=one["hypothesis"],
         changes=tuple(one["changes"]),
+        rolled_back_to=progress.same(against) if against else "",
         rolled_back_at=progress.rolled_back.get(name),
         relaunched_at=progress.relaunched.get(name),
         runs=tuple(progress.runs.get(name, ())),

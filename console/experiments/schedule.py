@@ -73,7 +73,7 @@ def next_step(rules: Rules, progress: Progress) -> Step:
     """Return what is to be done next."""
     for name in rules.arms:
         settled = progress.settled.get(name)
-        if settled and settled.verdict in BAD and name in progress.entered and name not in progress.rolled_back:
+        if settled and settled.verdict in BAD and name in progress.entered and name not in progress.relaunched:
             return RollBack(name, progress.same(rules.against[name]))
     for parent in stages(rules, progress):
         step = _in_stage(rules, progress, parent)

@@ -36,23 +36,56 @@ async def save_winner(desk: Desk, name: str, *, overwrite: bool = False) -> Path
     """
     from console.journal.book import Journal
 
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
-        raise UsageError(f"{name!r} is no name for a profile", "letters, digits and . _ + - only")
+    _path_of(name, overwrite)
     profile = desk.must_profile()
-    path = config_home() / "profiles" / f"{name.removesuffix('.toml')}.toml"
-    if path.exists() and not overwrite:
-        raise RefusedError(f"{path} is there already", hint="choose another name, or overwrite (comments stay)")
-    journal = Journal()
-    entry = await _measured_run(desk, profile, journal)
-    evidence = _evidence(desk, entry, await journal.writes(limit=1000))
+    entry = await _measured_run(desk, profile, Journal())
+    return await save_profile(desk, profile, entry, name, overwrite=overwrite)
+
+
+async def save_profile(
+    desk: Desk,
+    profile: Profile,
+    entry: RunEntry,
+    name: str,
+    *,
+    overwrite: bool = False,
+    evidence: Mapping[str, Any] | None = None,
+) -> Path:
+    """Save a profile with the evidence of a run, under the operator's own profiles.
+
+    Args:
+        desk: Whose host it was.
+        profile: What was launched.
+        entry: The run that was measured.
+        name: Of the file.
+        overwrite: Edit an existing file instead of refusing.
+        evidence: More of it, such as what an experiment found.
+
+    Raises:
+        UsageError: The name is no file name.
+        RefusedError: The file is there.
+    """
+    from console.journal.book import Journal
+
+    path = _path_of(name, overwrite)
+    found = {**_evidence(desk, entry, await Journal().writes(limit=1000)), **(evidence or {})}
     number = desk.store.begin(Activity(0, "profile save", clean(f"save {path.name}"), started_at=time.time()))
     if path.exists():
         load_profile(path)  # a broken file is told of, not edited
-        set_values(path, {**_changes(plain_profile(profile)), ("winner",): evidence})
+        set_values(path, {**_changes(plain_profile(profile)), ("winner",): found})
     else:
-        write_whole(path, _new_text(profile, evidence).encode())
+        write_whole(path, _new_text(profile, found).encode())
     load_profile(path)
     desk.store.amend(number, outcome=Outcome.DONE, detail=clean(str(path)))
+    return path
+
+
+def _path_of(name: str, overwrite: bool) -> Path:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
+        raise UsageError(f"{name!r} is no name for a profile", "letters, digits and . _ + - only")
+    path = config_home() / "profiles" / f"{name.removesuffix('.toml')}.toml"
+    if path.exists() and not overwrite:
+        raise RefusedError(f"{path} is there already", hint="choose another name, or overwrite (comments stay)")
     return path
 
 

@@ -1,0 +1,210 @@
+"""`tokwatt experiment`: change one thing at a time, measured in pairs, with a verdict that can be trusted."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from console.cli.experiment_text import arm_lines, confirmed_line, document, ledger_lines, plan_lines
+from console.domain.experiment import Verdict
+
+if TYPE_CHECKING:
+    from console.cli.output import Output
+    from console.domain.experiment import ExperimentSpec, ExperimentState
+    from console.operations.desk import Desk
+
+EXITS = {
+    Verdict.KEEP: 0,
+    Verdict.REVERT: 1,
+    Verdict.INCONCLUSIVE: 5,
+    Verdict.OPEN: 5,
+    Verdict.SAME_ARM: 6,
+}
+"""Exit code of an experiment's verdict; every arm the same is "already so"."""
+
+
+def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    experiment = verbs.add_parser("experiment", parents=parents, help="arms, pairs, verdicts: what earns its place")
+    inner = experiment.add_subparsers(dest="what", metavar="WHAT", required=True)
+    for name, act, needs, text in (
+        ("plan", plan, _host_if_named, "what would be done: arms, restarts, minutes, smallest detectable effect"),
+        ("run", run, "host", "do it; 0 KEEP, 1 REVERT, 5 INCONCLUSIVE, 3 refused, 6 every arm is the base"),
+        ("resume", resume, "host", "go on with one that was cut off"),
+        ("abandon", abandon, "host", "end an unfinished one: changes taken back, base relaunched"),
+        ("report", report, "nothing", "what came of it, from the journal"),
+        ("list", list_all, "nothing", "the journal's experiments, the newest first"),
+        ("save", save, "host", "keep the winner as a profile, with its evidence"),
+        ("new", new, "nothing", "write a file that asks what makes run B another than run A"),
+    ):
+        one = inner.add_parser(name, parents=parents, help=text)
+        one.set_defaults(act=act, needs=needs)
+        if name == "new":
+            one.add_argument("a", metavar="A")
+            one.add_argument("b", metavar="B")
+            one.add_argument("file", metavar="FILE")
+        elif name != "list":
+            words = "FILE" if name in ("plan", "run") else "FILE-or-ID"
+            one.add_argument("file", metavar=words, help="an experiment file, or its name")
+            one.set_defaults(prepare=_base_first)
+        if name == "run":
+            one.add_argument("--again", action="store_true", help="although one is unfinished on this host")
+        if name == "save":
+            one.add_argument("name", metavar="NAME")
+            one.add_argument("--overwrite", action="store_true")
+
+
+async def _base_first(args: argparse.Namespace) -> None:
+    """Let the base profile of the file, or the journal's entry, say which host it is about, and which interpreter."""
+    from console.operations import experiments
+
+    if args.act is report:
+        return
+    if args.act in (plan, run):
+        args.profile = experiments.base_profile(args.file)
+        return
+    entry = await experiments.entry_of(args.file, host=(args.host or [None])[0])
+    args.host = args.host or [entry.host]
+    args.profile = experiments.base_profile(entry.path)
+
+
+def _host_if_named(args: argparse.Namespace) -> str:
+    """A plan looks at the host when one is named."""
+    from console.operations.experiments import load
+
+    return "host" if args.host or load(args.file).base.host.ssh else "nothing"
+
+
+async def plan(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Print what would be done; 3 when an arm is of another model."""
+    from console.operations import experiments
+
+    found = await experiments.plan(desk, experiments.load(args.file))
+    if out.json:
+        out.document(**experiments.plain_plan(found))
+    else:
+        for line in plan_lines(found):
+            out.line(line)
+    refused = [arm for arm in found.arms if arm.refused]
+    for arm in refused:
+        out.say(f"arm {arm.name}: {arm.reason}")
+    return 3 if refused else 0
+
+
+async def run(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run an experiment, its steps on stderr, its table on stdout at the end."""
+    from console.operations import experiments, experiments_run
+
+    spec = experiments.load(args.file)
+    if spec.search is not None:
+        return await _searched(spec, desk, out)
+    return await _followed(experiments_run.run(desk, spec, again=args.again), out)
+
+
+async def _searched(spec: ExperimentSpec, desk: Desk, out: Output) -> int:
+    from console.operations import experiments_search
+
+    return await _followed(experiments_search.run(desk, spec), out)
+
+
+async def resume(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Go on with an experiment that was cut off."""
+    from console.operations import experiments, experiments_run
+
+    entry = await experiments.entry_of(args.file, host=desk.link.host.name)
+    spec = experiments.load(entry.path)
+    if spec.search is not None:
+        return await _searched(spec, desk, out)
+    return await _followed(experiments_run.resume(desk, spec, entry), out)
+
+
+async def abandon(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """End an unfinished experiment with the base in force."""
+    from console.operations import experiments, experiments_run
+
+    entry = await experiments.entry_of(args.file, host=desk.link.host.name)
+    told = await experiments_run.abandon(desk, experiments.load(entry.path), entry)
+    _tell(told, out)
+    return 0
+
+
+async def report(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Print what came of an experiment; its verdict is the exit code."""
+    from console.operations import experiments
+
+    found = await experiments.report(args.file, host=(args.host or [None])[0])
+    _tell(found, out)
+    return EXITS[found.verdict]
+
+
+async def list_all(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Print the journal's experiments; 1 when there is none."""
+    from console.operations import experiments
+
+    found = await experiments.listed()
+    if out.json:
+        out.document(experiments=[document(one) for one in found])
+    for one in found if not out.json else ():
+        badge = f" [{one.badge}]" if one.badge else ""
+        verdicts = ", ".join(f"{arm.name} {arm.verdict}" for arm in one.outcomes if arm.against)
+        state = "" if one.finished else "  unfinished"
+        out.line(f"{one.id}  {one.host}{badge}  {one.name}  {verdicts}{state}")
+    if not found:
+        out.say("no experiment yet: tokwatt experiment run FILE")
+    return 0 if found else 1
+
+
+async def save(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Save the winner as a profile of the operator's own."""
+    from console.operations.experiments_winner import save_winner
+
+    path = await save_winner(desk, args.file, args.name, overwrite=args.overwrite)
+    if out.json:
+        out.document(path=str(path))
+    else:
+        out.line(str(path))
+    return 0
+
+
+async def new(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Write an experiment file made of what differs between two runs."""
+    from console.operations.experiments_new import write_from_runs
+
+    path = await write_from_runs(args.a, args.b, args.file)
+    if out.json:
+        out.document(path=str(path))
+    else:
+        out.line(str(path))
+    return 0
+
+
+async def _followed(states: Any, out: Output) -> int:
+    """Narrate an experiment and print what came of it."""
+    said, settled = "", set()
+    told: ExperimentState | None = None
+    async with aclosing(states) as steps:
+        async for told in steps:
+            if told.step and told.step != said:
+                said = told.step
+                out.say(f"{told.done + 1} of {max(told.planned, told.done + 1)}: {told.step}")
+            for arm in told.outcomes:
+                if arm.against and arm.verdict is not Verdict.OPEN and arm.name not in settled:
+                    settled.add(arm.name)
+                    out.say(f"{arm.name}: {arm.verdict}{f': {arm.reason}' if arm.reason else ''}")
+    assert told is not None
+    _tell(told, out)
+    return EXITS[told.verdict]
+
+
+def _tell(told: ExperimentState, out: Output) -> None:
+    if out.json:
+        out.document(**document(told))
+        return
+    for line in [*arm_lines(told), *confirmed_line(told), *ledger_lines(told)]:
+        out.line(line)
+    for note in told.notes:
+        out.say(note)
+    if told.error:
+        out.say(told.error)

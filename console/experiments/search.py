@@ -1,0 +1,244 @@
+"""The walk through a declared space: Optuna asks, we measure and tell; equal hosts share one study by its file.
+
+Optuna is an extra (`pip install 'tokwatt[search]'`) and is imported only when a search begins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from console.domain.experiment import METRICS, ArmSpec, Dimension, SearchSpec
+from console.domain.profile import ArgValue, Profile
+from console.errors import ConsoleError
+
+if TYPE_CHECKING:
+    import optuna
+
+Point = Mapping[str, str | int | float | bool]
+"""Value of each dimension, by `KIND.NAME`."""
+
+OWNER = "owner"
+CAUSE = "cause"
+LAUNCH = "launch"
+BASELINE = "baseline"
+PRUNE_AFTER = 4
+"""Finished trials that a pruner must have seen."""
+
+
+def need_optuna() -> Any:
+    """Return Optuna's module, or say what brings it."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise ConsoleError(
+            "a search needs Optuna, which is not installed",
+            str(error),
+            "install the extra: pip install 'tokwatt[search]' (pipx inject tokwatt optuna)",
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+class Search:
+    """One study: trial 0 is the base, then points of the space until enough were measured.
+
+    Args:
+        spec: The declared space.
+        name: Of the study: equal names in one file are one study.
+        file: Where it is kept; every console that names it works on it.
+        owner: Who measures here, so that what a crash left open can be told apart.
+    """
+
+    def __init__(self, spec: SearchSpec, name: str, file: Path, owner: str) -> None:
+        self._optuna = need_optuna()
+        self.spec = spec
+        self.owner = owner
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            storage = JournalStorage(JournalFileBackend(str(file)))
+        except OSError as error:
+            raise ConsoleError(f"{file}: the study cannot be kept there", error.strerror or str(error)) from error
+        self.study: optuna.Study = self._optuna.create_study(
+            study_name=name,
+            storage=storage,
+            sampler=self._sampler(),
+            pruner=self._pruner(),
+            directions=["maximize" if METRICS[one].more_is_better else "minimize" for one in spec.objectives],
+            load_if_exists=True,
+        )
+
+    @property
+    def several(self) -> bool:
+        """Whether there is a front instead of a best."""
+        return len(self.spec.objectives) > 1
+
+    @property
+    def done(self) -> int:
+        """Trials that ended, whoever measured them; the base is one of them."""
+        running = self._optuna.trial.TrialState.RUNNING
+        return sum(trial.state != running for trial in self.study.get_trials(deepcopy=False))
+
+    @property
+    def begun(self) -> int:
+        """Trials that ended or are being measured somewhere."""
+        return len(self.study.get_trials(deepcopy=False))
+
+    def clear_left_over(self) -> int:
+        """Tell the study that what this owner was measuring when it was cut off came to nothing; return how many."""
+        running, fail = self._optuna.trial.TrialState.RUNNING, self._optuna.trial.TrialState.FAIL
+        left = [t for t in self.study.trials if t.state == running and t.user_attrs.get(OWNER) == self.owner]
+        for trial in left:
+            self.study.tell(trial.number, state=fail)
+        return len(left)
+
+    def has_base(self) -> bool:
+        """Whether the base was measured, or is being measured."""
+        return any(trial.user_attrs.get(BASELINE) for trial in self.study.get_trials(deepcopy=False))
+
+    def tell_base(self, point: Point | None, values: Sequence[float]) -> None:
+        """Add the base as a finished trial; without parameters where it stands outside the space."""
+        known = point or {}
+        spaces = {one: self._distribution(one) for one in self.spec.space} if known else {}
+        trial = self._optuna.trial.create_trial(
+            values=list(values),
+            params=dict(known),
+            distributions={key(one): space for one, space in spaces.items()},
+            user_attrs={BASELINE: True, OWNER: self.owner},
+        )
+        self.study.add_trial(trial)
+
+    def ask(self) -> optuna.Trial:
+        """Return the next point to measure."""
+        trial = self.study.ask({key(one): self._distribution(one) for one in self.spec.space})
+        trial.set_user_attr(OWNER, self.owner)
+        return trial
+
+    def tell(self, trial: optuna.Trial, values: Sequence[float]) -> None:
+        """Tell what a point did."""
+        self.study.tell(trial, list(values))
+
+    def tell_failed(self, trial: optuna.Trial, cause: str) -> None:
+        """Tell that a point could not be measured, and why."""
+        trial.set_user_attr(CAUSE, cause)
+        self.study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+
+    def tell_pruned(self, trial: optuna.Trial, cause: str) -> None:
+        """Tell that a point was given up early."""
+        trial.set_user_attr(CAUSE, cause)
+        self.study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
+
+    def hopeless(self, trial: optuna.Trial, value: float, step: int) -> bool:
+        """Whether a point is so far behind at a lower concurrency that it is given up."""
+        if self.several or not self.spec.prune:
+            return False
+        trial.report(value, step)
+        return bool(trial.should_prune())
+
+    def known(self, launch: str) -> tuple[str, Sequence[float] | None, str]:
+        """Return what an equal launch came to before: `complete`, `fail`, or empty; its values, its cause."""
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.user_attrs.get(LAUNCH) == launch and trial.state.is_finished():
+                state = trial.state.name.lower()
+                if state in ("complete", "fail"):
+                    return state, trial.values, str(trial.user_attrs.get(CAUSE, ""))
+        return "", None, ""
+
+    def best(self, count: int = 3) -> list[tuple[int, Point, Sequence[float]]]:
+        """Return the best points (number, point, values), those of the front where there are several objectives."""
+        state = self._optuna.trial.TrialState.COMPLETE
+        complete = [trial for trial in self.study.trials if trial.state == state and not trial.user_attrs.get(BASELINE)]
+        if not complete:
+            return []
+        found = self.study.best_trials if self.several else complete
+        more = METRICS[self.spec.objectives[0]].more_is_better
+        ranked = sorted(found, key=lambda trial: trial.values[0], reverse=more)
+        ranked = [trial for trial in ranked if not trial.user_attrs.get(BASELINE)]
+        return [(trial.number, trial.params, trial.values) for trial in ranked[: count if self.several else 1]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return every trial as plain data."""
+        return [
+            {
+                "trial": trial.number,
+                "state": trial.state.name.lower(),
+                "values": trial.values,
+                "point": dict(trial.params),
+                "owner": trial.user_attrs.get(OWNER, ""),
+                "cause": trial.user_attrs.get(CAUSE, ""),
+                "baseline": bool(trial.user_attrs.get(BASELINE)),
+            }
+            for trial in self.study.trials
+        ]
+
+    def _sampler(self) -> Any:
+        samplers = self._optuna.samplers
+        if self.spec.sampler == "nsga2":
+            return samplers.NSGAIISampler(seed=self.spec.seed, population_size=max(4, min(20, self.spec.trials // 3)))
+        if self.spec.sampler == "random":
+            return samplers.RandomSampler(seed=self.spec.seed)
+        return samplers.TPESampler(
+            seed=self.spec.seed, constant_liar=True, n_startup_trials=max(3, min(10, self.spec.trials // 3))
+        )
+
+    def _pruner(self) -> Any:
+        pruners = self._optuna.pruners
+        return pruners.MedianPruner(n_startup_trials=PRUNE_AFTER) if self.spec.prune else pruners.NopPruner()
+
+    def _distribution(self, one: Dimension) -> Any:
+        distributions = self._optuna.distributions
+        if one.choices:
+            return distributions.CategoricalDistribution(one.choices)
+        assert one.low is not None and one.high is not None
+        if one.whole:
+            step = int(one.step or 1)
+            return distributions.IntDistribution(int(one.low), int(one.high), one.log, step)
+        return distributions.FloatDistribution(one.low, one.high, one.log, one.step)
+
+
+def key(one: Dimension) -> str:
+    """Return the name of a dimension in the study."""
+    return f"{one.kind}.{one.name}"
+
+
+def base_point(space: Sequence[Dimension], profile: Profile) -> Point | None:
+    """Return the base as a point of the space; `None` when it stands outside."""
+    point: dict[str, str | int | float | bool] = {}
+    for one in space:
+        value = profile.launch.args.get(one.name) if one.kind == "args" else profile.launch.env.get(one.name)
+        if one.kind == "env" and isinstance(value, str) and not (one.choices and value in one.choices):
+            with contextlib.suppress(ValueError):
+                value = int(value) if one.whole else float(value)
+        if one.kind == "args" and value is None and False in one.choices:
+            value = False
+        if not isinstance(value, (str, int, float, bool)) or not _inside(one, value):
+            return None
+        point[key(one)] = value
+    return point
+
+
+def _inside(one: Dimension, value: str | int | float | bool) -> bool:
+    if one.choices:
+        return any(type(value) is type(choice) and value == choice for choice in one.choices)
+    if isinstance(value, (bool, str)) or one.low is None or one.high is None or not one.low <= value <= one.high:
+        return False
+    return one.step is None or (value - one.low) % one.step == 0
+
+
+def arm_of(name: str, point: Point, space: Sequence[Dimension], hypothesis: str = "") -> ArmSpec:
+    """Return a point as an arm."""
+    args: dict[str, ArgValue] = {}
+    env: dict[str, Any] = {}
+    for one in space:
+        value = point[key(one)]
+        if one.kind == "args":
+            args[one.name] = value
+        else:
+            env[one.name] = str(value)
+    return replace(ArmSpec(name, hypothesis), args=args, env=env)

@@ -1,0 +1,233 @@
+"""Searching: points of a declared space measured one by one, then the best of them against the base in pairs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from console.config.experiments import digest
+from console.config.paths import data_home
+from console.domain.experiment import BASE, Arm, ExperimentSpec, ExperimentState
+from console.domain.measurement import Measurement
+from console.errors import ConnectError, ConsoleError, RefusedError
+from console.experiments import arms as resolving
+from console.experiments.report import plan_of
+from console.experiments.search import LAUNCH, Search, arm_of, base_point
+from console.journal import experiments as entries
+from console.journal.book import Journal
+from console.operations import experiments_run, measure
+from console.operations.desk import Desk
+from console.operations.experiments import find_patch
+from console.operations.rollback import StepError, through
+
+if TYPE_CHECKING:
+    import optuna
+
+SEARCHING = "-search"
+"""Ends the name of the journal's entry of a search; its winners stand in another entry, of the file's own name."""
+
+
+def study_file(spec: ExperimentSpec) -> Path:
+    """Return where a study is kept: where the file says, else beside the journal."""
+    assert spec.search is not None
+    if spec.search.storage:
+        return Path(spec.path).parent / Path(spec.search.storage).expanduser()
+    return data_home() / "searches" / f"{spec.name}.log"
+
+
+def study_of(spec: ExperimentSpec, owner: str) -> Search:
+    """Return the study of an experiment file."""
+    assert spec.search is not None
+    return Search(spec.search, f"{spec.name} {spec.digest[:12]}", study_file(spec), owner)
+
+
+async def run(desk: Desk, spec: ExperimentSpec) -> AsyncIterator[ExperimentState]:
+    """Search, then measure the best against the base; goes on where it was cut off.
+
+    Raises:
+        ConsoleError: Optuna is not installed, or the base cannot be measured.
+        RefusedError: Another experiment is unfinished on this host.
+    """
+    desk.must_write("experiment run")
+    host = desk.link.host
+    study = await asyncio.to_thread(study_of, spec, f"{host.name} {desk.operator}")
+    left = await entries.unfinished(Journal(), host.name)
+    proof = tested(spec, study) if study.best() else None
+    cut = next((one for one in left if proof is not None and one.digest == proof.digest), None)
+    if cut is not None and proof is not None:
+        async with aclosing(experiments_run.resume(desk, proof, cut)) as states:  # type: ignore[type-var]
+            async for state in states:
+                yield state
+        return
+    entry = await _entry(desk, spec, left)
+    async with aclosing(_Searching(desk, spec, entry, study).walk_space()) as steps:
+        async for state in steps:
+            yield state
+    desk.say(f"{study.done} trials; the best: {_points(study.best())}")
+    async with aclosing(experiments_run.run(desk, tested(spec, study))) as states:  # type: ignore[type-var]
+        async for state in states:
+            yield state
+
+
+def tested(spec: ExperimentSpec, study: Search) -> ExperimentSpec:
+    """Return the experiment that a search ends with: its best points as arms, in pairs against the base.
+
+    Raises:
+        ConsoleError: No point could be measured.
+    """
+    assert spec.search is not None
+    best = study.best()
+    if not best:
+        raise ConsoleError(f"search {spec.name}: no trial could be measured", _causes(study))
+    found = tuple(
+        arm_of(f"trial-{number}", point, spec.search.space, f"best of the search: {_shown(values)}")
+        for number, point, values in best
+    )
+    proof = replace(spec, arms=(*spec.arms, *found), search=None, metric=spec.search.objectives[0])
+    return replace(proof, digest=digest(proof))
+
+
+async def _entry(desk: Desk, spec: ExperimentSpec, left: Sequence[entries.ExperimentEntry]) -> entries.ExperimentEntry:
+    """Return the entry of the search that was cut off, or a new one."""
+    host, name = desk.link.host, f"{spec.name}{SEARCHING}"
+    mine = next((one for one in left if one.name == name and one.digest == spec.digest), None)
+    if mine is not None:
+        return mine
+    if left:
+        raise RefusedError(
+            f"experiment {left[0].id} ({left[0].name}) is unfinished on {host.name}: {left[0].where or 'begun'}",
+            hint=f"tokwatt experiment resume {left[0].id}, or abandon it",
+        )
+    return await entries.begin(
+        Journal(),
+        host=host.name,
+        name=name,
+        path=str(Path(spec.path).resolve()),
+        digest=spec.digest,
+        badge=host.badge,
+        operator=desk.operator,
+        plan=plan_of(spec, (Arm(BASE, spec.base, ""),)),
+    )
+
+
+class _Searching(experiments_run.Work):
+    """A search under way: the arms come one after the other."""
+
+    def __init__(self, desk: Desk, spec: ExperimentSpec, entry: entries.ExperimentEntry, study: Search) -> None:
+        super().__init__(desk, spec, (Arm(BASE, spec.base, ""),), entry)
+        assert spec.search is not None
+        self.search = spec.search
+        self.study = study
+
+    async def walk_space(self) -> AsyncGenerator[ExperimentState, None]:
+        """Measure points until there are enough of them."""
+        await asyncio.to_thread(self.study.clear_left_over)
+        if not self.study.has_base():
+            self.step = "trial 0: the base"
+            yield self.state()
+            await self._base()
+        while self.study.begun < self.search.trials + 1:
+            trial = await asyncio.to_thread(self.study.ask)
+            self.step = f"trial {trial.number} of {self.search.trials}: {_point(trial.params)}"
+            yield self.state()
+            await self._trial(trial)
+        await through(self.desk, lambda: self.enter(BASE, "search"))
+        await self.diary("left", {"arm": BASE}, f"base: run {self.progress.run} is ready; the search is over")
+        await self.finish()
+
+    async def _base(self) -> None:
+        await through(self.desk, lambda: self.enter(BASE, "search"))
+        done = await self._rungs(BASE, None)
+        values = self._values(done)
+        if values is None:
+            why = self._why(done)
+            raise ConsoleError(f"search {self.spec.name}: the base could not be measured", why)
+        await asyncio.to_thread(self.study.tell_base, base_point(self.search.space, self.spec.base), values)
+
+    async def _trial(self, trial: optuna.Trial) -> None:
+        arm = arm_of(f"trial-{trial.number}", trial.params, self.search.space)
+        [_, resolved] = resolving.resolve(replace(self.spec, arms=(arm,)), find_patch)
+        launch = resolving.launch_key(resolved.profile, find_patch)
+        state, known, cause = self.study.known(launch)
+        trial.set_user_attr(LAUNCH, launch)
+        if state == "fail":
+            self.study.tell_failed(trial, f"as before: {cause}")
+            return
+        if state == "complete" and known is not None:
+            self.study.tell(trial, known)
+            return
+        self.arms[arm.name] = resolved
+        try:
+            await through(self.desk, lambda: self.enter(arm.name, "search"))
+            done = await self._rungs(arm.name, trial)
+        except StepError as error:
+            await self.diary("note", {"arm": arm.name, "cause": error.one_line()}, f"{arm.name}: failed")
+            self.study.tell_failed(trial, error.one_line())
+            return
+        if len(done) < len(self.spec.bench.concurrency):
+            self.study.tell_pruned(trial, f"given up after concurrency {done[-1].concurrency_limit}")
+            return
+        values = self._values(done)
+        if values is None:
+            self.study.tell_failed(trial, self._why(done))
+        else:
+            self.study.tell(trial, values)
+
+    async def _rungs(self, arm: str, trial: optuna.Trial | None) -> list[Measurement]:
+        """Measure rung by rung, the low ones first; a hopeless point is given up between them."""
+        found: list[Measurement] = []
+        for place, rung in enumerate(sorted(self.spec.bench.concurrency)):
+            found += await self._rung(rung)
+            value = experiments_run.value_of(found[-1], self.search.objectives[0])
+            last = rung == max(self.spec.bench.concurrency)
+            if trial is not None and value is not None and not last and self.study.hopeless(trial, value, place):
+                break
+        return found
+
+    async def _rung(self, rung: int) -> tuple[Measurement, ...]:
+        async def once() -> tuple[Measurement, ...]:
+            done: tuple[Measurement, ...] = ()
+            steps = measure.sweep(self.desk, concurrency=(rung,), repeats=1)
+            async with aclosing(steps) as sweep:  # type: ignore[type-var]
+                async for progress in sweep:
+                    done = progress.done
+            return done
+
+        try:
+            return await through(self.desk, once)
+        except ConnectError:
+            raise
+        except ConsoleError as error:
+            raise StepError(f"concurrency {rung}: {error.title}", error.detail) from error
+
+    def _values(self, done: Sequence[Measurement]) -> list[float] | None:
+        """Return the objectives at the deciding concurrency; `None` when they must not be compared."""
+        one = next((one for one in done if one.concurrency_limit == self.spec.decide_at), None)
+        if one is None or self.taint(one):
+            return None
+        found = [experiments_run.value_of(one, name) for name in self.search.objectives]
+        return [value for value in found if value is not None] if None not in found else None
+
+    def _why(self, done: Sequence[Measurement]) -> str:
+        one = next((one for one in done if one.concurrency_limit == self.spec.decide_at), None)
+        return "not measured" if one is None else self.taint(one) or f"no {', '.join(self.search.objectives)}"
+
+
+def _causes(study: Search) -> str:
+    return "; ".join(f"trial {row['trial']}: {row['cause']}" for row in study.rows() if row["cause"])[:400]
+
+
+def _points(best: Sequence[tuple[int, Any, Sequence[float]]]) -> str:
+    return "; ".join(f"trial {number} {_point(point)} {_shown(values)}" for number, point, values in best) or "none"
+
+
+def _point(point: Any) -> str:
+    return ", ".join(f"{name.partition('.')[2]} {value}" for name, value in point.items())
+
+
+def _shown(values: Sequence[float]) -> str:
+    return " / ".join(f"{value:,.4g}" for value in values)
