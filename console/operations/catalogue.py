@@ -40,6 +40,11 @@ def _source(id: str, title: str, help: str, key: str, cli: str = "", *keys: str,
     return Verb(id, title, help, (key, *keys), (cli,) if cli else (), "source", footer, "Source")
 
 
+def _log(id: str, title: str, help: str, key: str, footer: str = "") -> Verb:
+    """Return a verb of the log pane."""
+    return Verb(id, title, help, (key,), ("logs",), "log", footer, "Log")
+
+
 ON_HOST = frozenset(
     [
         "open_server_menu",
@@ -176,38 +181,28 @@ VERBS: tuple[Verb, ...] = (
         "Patches",
     ),
     # log
-    Verb(
-        "filter_log",
-        "Filter log",
-        "Show only lines that match; empty shows all.",
-        ("slash",),
-        (),
-        "log",
-        "filter",
-        "Log",
-    ),
-    Verb(
-        "pause_log",
-        "Pause or follow",
-        "Stop following the log's end, or follow it again.",
-        ("space",),
-        (),
-        "log",
-        "pause",
-        "Log",
-    ),
-    Verb(
+    _log("filter_log", "Filter log", "Show only records that match an expression; empty shows all.", "slash", "filter"),
+    _log("invert_filter", "Invert filter", "Show what the filter's expression does not match.", "i"),
+    _log("filter_rank", "Filter rank", "Show only records of a rank (TP3, DP1 TP0, 3); empty shows all.", "r"),
+    _log("filter_level", "Filter level", "Show all records, warnings and worse, or errors.", "v", "level"),
+    _log("filter_kind", "Filter kind", "Show only records of some kinds (decode, phase, failure …).", "t"),
+    _log("pause_log", "Pause or follow", "Stop following the log's end, or follow it again.", "space", "pause"),
+    _log("open_record", "Open record", "Unfold a record of several lines, or read a long one whole.", "enter", "open"),
+    _log("fold_all", "Fold or unfold all", "Fold all records of several lines, or unfold them.", "f"),
+    _log(
         "toggle_polls",
         "Hide or show polls",
         "Access lines of polls, ours and others', are hidden until asked for; a filter finds them.",
-        ("o",),
-        (),
-        "log",
+        "o",
         "polls",
-        "Log",
     ),
-    Verb("next_error", "Next error", "Go to the next failure or warning.", ("n",), (), "log", "next error", "Log"),
-    Verb("previous_error", "Previous error", "Go to the failure or warning before.", ("N",), (), "log", group="Log"),
+    _log("next_error", "Next problem", "Go to the next failure, error or warning.", "n", "next problem"),
+    _log("previous_error", "Previous problem", "Go to the failure, error or warning before.", "N"),
+    _log("next_failure", "Next error", "Go to the next failure or error; warnings are passed over.", "e"),
+    _log("previous_failure", "Previous error", "Go to the failure or error before.", "E"),
+    _log("previous_log", "Previous run's log", "Show the log of the run before this one; esc comes back.", "P"),
+    _log("copy_record", "Copy record", "Send the record to the terminal's clipboard, as plain text.", "y"),
+    _log("copy_log", "Copy log", "Send all records that are shown, or keep them in a file when they are long.", "Y"),
     # source pane
     _source(
         "find_text",

@@ -5,14 +5,35 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from console.domain.run import LogKind, LogRecord
+from console.domain.run import LogKind
 from console.errors import UsageError
 
 LEVELS = ("info", "warning", "error")
 """From the lowest; a level means itself and what is worse."""
 
 _RANK = re.compile(r"([A-Za-z_]*?)_?(\d+)$")
+
+
+class Told(Protocol):
+    """What a filter looks at: a record, or what a screen keeps of one."""
+
+    @property
+    def kind(self) -> LogKind:
+        """What it is about."""
+
+    @property
+    def raw(self) -> str:
+        """Its text."""
+
+    @property
+    def severity(self) -> str:
+        """`warning`, `error` or empty."""
+
+    @property
+    def source(self) -> Mapping[str, object]:
+        """Its ranks, among others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +57,7 @@ class RecordFilter:
         """Whether nothing is left out."""
         return not (self.kinds or self.pattern or self.ranks or self._least)
 
-    def accepts(self, record: LogRecord) -> bool:
+    def accepts(self, record: Told) -> bool:
         """Return whether a record is wanted."""
         if self.kinds and record.kind not in self.kinds:
             return False
@@ -83,9 +104,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern, 0 if pattern != pattern.lower() else re.IGNORECASE)
     except re.error as error:
         at = "" if error.pos is None else f" at character {error.pos + 1}"
-        raise UsageError(
-            f"{pattern!r} is no regular expression: {error.msg}{at}", hint="a \\ makes a sign literal"
-        ) from None
+        raise UsageError(f"{pattern}: not a regular expression", f"{error.msg}{at}") from None
 
 
 def _kinds(text: str) -> frozenset[LogKind]:
@@ -105,13 +124,13 @@ def _ranks(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def _level(record: LogRecord) -> int:
+def _level(record: Told) -> int:
     if record.kind is LogKind.FAILURE or record.severity == "error":
         return 2
     return 1 if record.severity == "warning" else 0
 
 
-def _carries(record: LogRecord, name: str, number: int) -> bool:
+def _carries(record: Told, name: str, number: int) -> bool:
     ranks = record.source.get("ranks")
     if not isinstance(ranks, Mapping):
         return False

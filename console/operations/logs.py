@@ -16,6 +16,9 @@ from console.operations.desk import Desk
 from console.operations.following import BACKLOG_LINES, batches
 from console.operations.log_files import recognised
 from console.operations.log_parts import SETTLE_S, Part, link_up, parts, settled
+from console.operations.running import run_of
+
+RUNS_LOOKED_AT = 100
 
 __all__ = ["SETTLE_S", "Part", "follow", "link_up", "parts", "records", "to_end"]
 
@@ -172,6 +175,20 @@ def failure_record(run: Run) -> LogRecord | None:
     return LogRecord(
         LogKind.FAILURE, "\n".join(lines), values=values, severity="error", cause=run.failure.cause, lines=lines
     )
+
+
+async def earlier_runs(desk: Desk, run_id: str) -> tuple[Run, ...]:
+    """Return the runs of the host that began before one, the latest first; those that left no log are left out."""
+    states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
+    runs = sorted((run_of(state) for state in states), key=lambda run: run.started_at, reverse=True)
+    began = next((run.started_at for run in runs if run.id == run_id), float("inf"))
+    return tuple(run for run in runs if run.log and run.id != run_id and run.started_at <= began)
+
+
+async def whole(desk: Desk, run: Run, offset: int, length: int) -> str:
+    """Return a stretch of a run's log, such as a record that is too long to be kept."""
+    reply = await desk.link.call("read_log", {"path": run.log, "offset": offset, "length": length})
+    return reply.body.decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 
 def _known(kind: str) -> str:

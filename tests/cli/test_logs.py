@@ -53,7 +53,7 @@ def test_what_is_wrong_is_usage_with_the_word_that_is_wrong(tmp_path: Path) -> N
         (["/nope"], "/nope: cannot be read"),
         (["nope.log"], "nope.log: cannot be read"),
         ([tmp_path], "Is a directory"),
-        ([DATA / "G04.log", "--grep", "[a-z"], "'[a-z' is no regular expression"),
+        ([DATA / "G04.log", "--grep", "[a-z"], "[a-z: not a regular expression"),
         ([DATA / "G04.log", "--kind", "decoded"], "'decoded' is not a valid LogKind"),
         ([DATA / "G04.log", "--follow"], "--follow needs a run"),
     ):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -9,17 +12,27 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from console.domain.run import LogRecord, Run
+from console.domain.run import LogKind, LogRecord, Run
 from console.domain.text import clean
 from console.errors import UsageError
+from console.operations import log_filter
 from console.operations.catalogue import verbs_of
+from console.state.store import Mark
 from console.ui import clock
-from console.ui.modals.prompt import PromptModal
-from console.ui.panes.source import pattern_of
+from console.ui.drawing import MARKS, WINDOW_S, age, braille, columns
+from console.ui.panes import log_reading
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.ladder import Ladder
+from console.ui.widgets.lines import Lines
 from console.ui.widgets.log import LogView
+from console.ui.widgets.log_rows import mark_row
 from console.ui.worker import launch, owner
+
+SPARK = 20
+"""Cells of the history of lines a second: a minute, as in every gauge."""
+
+LATE_S = 2.0
+"""A mark is put behind what came so long after it: the log's own times may have no zone."""
 
 
 class LogPane(Vertical, Framed):
@@ -31,9 +44,14 @@ class LogPane(Vertical, Framed):
 
     def __init__(self) -> None:
         super().__init__(id="log-pane")
-        self._run_id = ""
+        self._run: Run | None = None
+        self.past: Run | None = None
+        """An earlier run, when its log is shown instead."""
+        self._now = 0.0
         self._rate = 0.0
         self._counted = (0, 0.0)
+        self._history: deque[tuple[float, float | None]] = deque(maxlen=int(WINDOW_S))
+        self._marks: tuple[Mark, ...] = ()
         self.entitle("3", "Log")
 
     def compose(self) -> ComposeResult:
@@ -50,58 +68,146 @@ class LogPane(Vertical, Framed):
         """The lines."""
         return self.query_one(LogView)
 
+    @property
+    def shown_run(self) -> Run | None:
+        """The run whose log is shown."""
+        return self.past or self._run
+
     def focus(self, scroll_visible: bool = True, **_: object) -> Widget:  # type: ignore[override]
         """Focus the lines."""
         return self.view.focus(scroll_visible)
 
-    def show(self, run: Run | None, now: float) -> None:
-        """Show the run's ladder and name."""
+    def show(self, run: Run | None, now: float, marks: Sequence[Mark] = ()) -> None:
+        """Show the run's ladder and name, and the moments that every history shows."""
+        self._now = now
         self.query_one(Ladder).show(run, now)
-        if run is not None and run.id != self._run_id:
-            self._run_id = run.id
-            self.view.clear()
+        if run is not None and (self._run is None or run.id != self._run.id):
+            self.past = None
+            self.begin(run)
+        self._run = run or self._run
         self.view.foreign = "" if run is None or run.adopted else f"the server on port {run.port} was not started by us"
+        self._mark(marks)
         self.name_it()
+
+    def begin(self, run: Run) -> None:
+        """Forget the lines: another log follows."""
+        self.view.clear()
+        self._marks = ()
+        self._history.clear()
+        self._counted = (0, 0.0)
+        self.view.following = True
 
     def feed(self, records: tuple[LogRecord, ...]) -> None:
         """Take records of the log."""
         self.view.feed(records)
         self.name_it()
 
+    def _mark(self, marks: Sequence[Mark]) -> None:
+        """Put new marks behind what was said before them; those before this run are not its own."""
+        run = self._run
+        if run is None or self.past is not None:
+            return
+        for mark in marks:
+            fresh = mark not in self._marks and mark.time >= run.started_at - 1
+            if fresh and (mark.kind == "restart" or self._now - mark.time >= LATE_S or not self.view.count()):
+                self._marks = (*self._marks, mark)
+                text = f"{mark.kind} {clean(mark.text)}".strip()
+                self.view.mark(mark_row(mark.time, MARKS.get(mark.kind, "◆"), text, clock.of_day(mark.time)))
+
     def _tick(self) -> None:
         fed, at = self._counted
-        now = clock.monotonic()
+        now, lines = clock.monotonic(), self.view.book.fed
         if at and now > at:
-            self._rate = 0.8 * self._rate + 0.2 * (self.view.fed - fed) / (now - at)
-        self._counted = (self.view.fed, now)
+            speed = (lines - fed) / (now - at)
+            self._rate = 0.8 * self._rate + 0.2 * speed
+            self._history.append((self._now, speed))
+        self._counted = (lines, now)
         self.name_it()
 
     def name_it(self) -> None:
-        """Put run, filter and rate into the top line."""
-        view = self.view
-        title = f"Log  run {clean(self._run_id)}" if self._run_id else "Log"
-        if view.pattern is not None:
-            title += f"  filter {clean(view.pattern.pattern)} ({len(view.rows):,} of {len(view.all):,})"
-        state = "following" if view.following else "paused, G follows"
-        hidden = view.polls and not view.polls_shown and view.pattern is None
-        polls = f"{view.polls:,} polls hidden, o shows · " if hidden else ""
-        right = f"{polls}{state} · {self._rate * 60:,.0f} lines/min" if len(view.all) else ""
+        """Put run, filter, state and rate into the top line."""
+        view, book, run = self.view, self.view.book, self.shown_run
+        title = f"Log  run {clean(run.id)}" if run is not None and run.id else "Log"
+        if self.past is not None:
+            title += " (earlier, esc comes back)"
+        if not book.filter.wants_all:
+            title += f"  filter {clean(book.filter.words())} ({len(book.shown):,} of {len(book.all):,})"
+        hidden = book.polls and not book.polls_shown and book.filter.wants_all
+        polls = f"{book.polls:,} polls hidden, o shows · " if hidden else ""
+        right = f"{polls}{self._state()} · {self._rate * 60:,.0f} lines/min" if len(book.all) else ""
         self.entitle("3", title, right, "$muted" if view.following else "$warning")
+
+    def _state(self) -> str:
+        view = self.view
+        if view.following:
+            top = max((value for _, value in self._history if value), default=0.0)
+            spark = (
+                braille(columns(self._history, self._now, SPARK * 2), top)[0] if top and self.size.width > 120 else ""
+            )
+            return f"{spark} following".lstrip()
+        new = f"{view.missed:,} new, " if view.missed else ""
+        row = view.here
+        moment = row.moment if row is not None else None
+        ago = f" {age(self._now - moment)} ago" if moment is not None and self._now > moment else ""
+        return f"paused{ago}, {new}G follows"
+
+    # filters
+
+    def _refilter(self, **changes: object) -> None:
+        self.view.filter(replace(self.view.book.filter, **changes))  # type: ignore[arg-type]
+        self.name_it()
 
     def action_filter_log(self) -> None:
         """Show only lines that match; an empty pattern shows all."""
 
         async def ask() -> None:
-            view = self.view
-            old = view.pattern.pattern if view.pattern else ""
-            text = await owner(self).push_screen_wait(
-                PromptModal("filter ", old, "regular expression; empty shows all")
+            old = self.view.book.filter.pattern
+            text = await log_reading.ask(
+                self, "filter ", old.pattern if old else "", "regular expression; empty shows all"
             )
             if text is not None:
-                view.filter(pattern_of(text) if text else None)
-                self.name_it()
+                self._refilter(pattern=log_filter.compiled(text) if text else None, inverse=False)
 
         launch(owner(self), ask, group="find", exclusive=True)
+
+    def action_invert_filter(self) -> None:
+        """Show what the expression does not match."""
+        wanted = self.view.book.filter
+        if wanted.pattern is None:
+            owner(self).tell(UsageError("there is no filter to invert", hint="/ sets one"))
+            return
+        self._refilter(inverse=not wanted.inverse)
+
+    def action_filter_rank(self) -> None:
+        """Show only a rank's records."""
+
+        async def ask() -> None:
+            old = " ".join(f"{name}{number}" for name, number in self.view.book.filter.ranks)
+            text = await log_reading.ask(self, "rank ", old, "TP3, DP1 TP0 or 3; empty shows all")
+            if text is not None:
+                self._refilter(ranks=log_filter.make(rank=text).ranks)
+
+        launch(owner(self), ask, group="find", exclusive=True)
+
+    def action_filter_kind(self) -> None:
+        """Show only some kinds."""
+
+        async def ask() -> None:
+            old = ",".join(sorted(self.view.book.filter.kinds))
+            text = await log_reading.ask(self, "kinds ", old, f"{', '.join(LogKind)}; empty shows all")
+            if text is not None:
+                self._refilter(kinds=log_filter.make(kinds=text).kinds)
+
+        launch(owner(self), ask, group="find", exclusive=True)
+
+    def action_filter_level(self) -> None:
+        """Show everything, warnings and worse, or errors."""
+        levels = log_filter.LEVELS
+        at = levels.index(self.view.book.filter.level or levels[0])
+        level = levels[(at + 1) % len(levels)]
+        self._refilter(level=level)
+
+    # moving
 
     def action_pause_log(self) -> None:
         """Stop following, or follow again."""
@@ -114,26 +220,66 @@ class LogPane(Vertical, Framed):
 
     def action_toggle_polls(self) -> None:
         """Show the access lines of polls, or hide them."""
-        self.view.show_polls(not self.view.polls_shown)
+        self.view.show_polls(not self.view.book.polls_shown)
         self.name_it()
 
     def action_next_error(self) -> None:
-        """Go to the next failure or warning."""
-        self._step(1)
+        """Go to the next failure, error or warning."""
+        self._step(1, 1)
 
     def action_previous_error(self) -> None:
-        """Go to the failure or warning before."""
-        self._step(-1)
+        """Go to the failure, error or warning before."""
+        self._step(-1, 1)
 
-    def _step(self, way: int) -> None:
-        if not self.view.step(way):
-            owner(self).tell(UsageError(f"no {'further' if way > 0 else 'earlier'} failure or warning in the log"))
+    def action_next_failure(self) -> None:
+        """Go to the next failure or error."""
+        self._step(1, 2)
+
+    def action_previous_failure(self) -> None:
+        """Go to the failure or error before."""
+        self._step(-1, 2)
+
+    def _step(self, way: int, level: int) -> None:
+        if not self.view.step(way, level):
+            what = "failure or error" if level > 1 else "failure, error or warning"
+            owner(self).tell(UsageError(f"no {'further' if way > 0 else 'earlier'} {what} in the log"))
         self.name_it()
 
+    # reading
+
+    def on_lines_chosen(self, event: Lines.Chosen) -> None:
+        """Open the record that was chosen."""
+        event.stop()
+        self.action_open_record()
+
+    def action_open_record(self) -> None:
+        """Unfold a record, or read a long one whole."""
+        log_reading.open_record(self)
+
+    def action_fold_all(self) -> None:
+        """Unfold everything, or fold it."""
+        self.view.toggle_all()
+        self.name_it()
+
+    def action_previous_log(self) -> None:
+        """Show the log of the run before."""
+        launch(owner(self), log_reading.previous_log, self, group="find", exclusive=True)
+
+    def action_copy_record(self) -> None:
+        """Send the record to the clipboard."""
+        launch(owner(self), log_reading.copy_record, self, group="find", exclusive=True)
+
+    def action_copy_log(self) -> None:
+        """Send what is shown to the clipboard."""
+        log_reading.copy_shown(self)
+
     def action_go_back(self) -> bool:
-        """Drop the filter; false when there is none."""
-        if self.view.pattern is None:
+        """Drop the filter, or come back from an earlier run; false when there is nothing to leave."""
+        if not self.view.book.filter.wants_all:
+            self.view.filter(None)
+        elif self.past is not None:
+            log_reading.present_log(self)
+        else:
             return False
-        self.view.filter(None)
         self.name_it()
         return True

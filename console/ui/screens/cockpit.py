@@ -127,7 +127,7 @@ class CockpitScreen(Screen[None]):
         if new.activities is not old.activities or old is new:
             self.receipt.show(new.activities)
         if new.run is not old.run or old is new:
-            self.log_pane.show(new.run, host_now(new))
+            self.log_pane.show(new.run, host_now(new), new.marks)
             self._follow(new)
         if new.gpus is not None and (old.gpus is None or len(old.gpus.gpus) != len(new.gpus.gpus)):
             self.lay_out()
@@ -189,7 +189,7 @@ class CockpitScreen(Screen[None]):
         self._show_gauges(snapshot)
         self._show_link()
         self.receipt.show(snapshot.activities)
-        self.log_pane.show(snapshot.run, host_now(snapshot))
+        self.log_pane.show(snapshot.run, host_now(snapshot), snapshot.marks)
         self.log_pane.view.reason = seat.reasons.get("log", "") or seat.reasons.get("run", "")
 
     # layout

@@ -1,4 +1,4 @@
-"""Log viewer: a bounded ring of lines that takes any rate and paints at its own."""
+"""Log viewer: takes any rate of records and paints at its own; long records are folded, their text is drawn safe."""
 
 from __future__ import annotations
 
@@ -10,56 +10,29 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.reactive import var
 
-from console.domain.run import LogKind, LogRecord
+from console.domain.run import LogRecord
 from console.domain.text import SafeText, clean
-from console.operations.polls import is_poll
+from console.operations.log_filter import RecordFilter
 from console.ui.drawing import Span, wrapped
 from console.ui.widgets.lines import Lines
+from console.ui.widgets.log_rows import MARK, POLL, Book, Ring, Row
+from console.ui.widgets.log_words import SHOWN, amount, last_words, ranks_of, safe
 
-LINES_KEPT = 100_000
-CHUNK = 1000
 PAINTS_PER_S = 8
 
-POLL = "poll"
-"""Kind of an access line that comes from being watched."""
+WIDEST = 2100
+"""Cells that long lines can be scrolled through."""
 
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-"""Colours of the log's own say nothing here; any other sequence is shown as signs."""
-
-Row = tuple[str, SafeText]
-"""Severity or kind, and the text."""
-
-
-class Ring:
-    """Rows in chunks: adding at the end and dropping at the start cost nothing, and any row is found at once."""
-
-    def __init__(self, kept: int = LINES_KEPT) -> None:
-        self._chunks: list[list[Row]] = [[]]
-        self._most = max(1, kept // CHUNK)
-        self.dropped = 0
-
-    def __len__(self) -> int:
-        return (len(self._chunks) - 1) * CHUNK + len(self._chunks[-1])
-
-    def __getitem__(self, index: int) -> Row:
-        return self._chunks[index // CHUNK][index % CHUNK]
-
-    def add(self, row: Row) -> None:
-        """Add a row; when there are too many, the oldest chunk goes."""
-        if len(self._chunks[-1]) == CHUNK:
-            self._chunks.append([])
-            if len(self._chunks) > self._most:
-                del self._chunks[0]
-                self.dropped += CHUNK
-        self._chunks[-1].append(row)
-
-
-def rows_of(record: LogRecord) -> list[Row]:
-    """Return the rows of a record, made safe."""
-    kind = "failure" if record.kind is LogKind.FAILURE else record.severity or record.kind.value
-    if kind == "access" and is_poll(record):
-        kind = POLL
-    return [(kind, clean(_COLOUR.sub("", line))) for line in record.raw.split("\n")]
+_INKS = {
+    "failure": "bad",
+    "error": "bad",
+    "warning": "warn",
+    "access": "dim",
+    POLL: "dim",
+    "progress": "dim",
+    "phase": "info",
+    MARK: "mark",
+}
 
 
 class LogView(Lines):
@@ -72,27 +45,24 @@ class LogView(Lines):
 
     def __init__(self) -> None:
         super().__init__(id="log")
-        self.all = Ring()
-        self.calm = Ring()
-        """All rows but the polls."""
-        self.some: Ring | None = None
-        """Rows that match the filter, when there is one; polls too."""
-        self.polls = 0
-        self.polls_shown = False
-        self.pattern: re.Pattern[str] | None = None
+        self.book = Book()
         self.reason = ""
         self.foreign = ""
         """Why a server has no log here: it is not ours."""
-        self.fed = 0
+        self.missed = 0
+        """Rows that came since the window stopped following."""
         self._dirty = False
         self._dropped = 0
 
     @property
     def rows(self) -> Ring:
         """The rows shown."""
-        if self.some is not None:
-            return self.some
-        return self.all if self.polls_shown else self.calm
+        return self.book.shown
+
+    @property
+    def pattern(self) -> re.Pattern[str] | None:
+        """The expression of the filter that is to be seen in the rows."""
+        return None if self.book.filter.inverse else self.book.filter.pattern
 
     def on_mount(self) -> None:
         """Paint at a fixed rate, whatever arrives."""
@@ -100,44 +70,76 @@ class LogView(Lines):
 
     def feed(self, records: Iterable[LogRecord]) -> None:
         """Take records; cheap at any rate."""
+        before = len(self.rows) + self.rows.dropped
         for record in records:
-            for row in rows_of(record):
-                self.all.add(row)
-                if row[0] == POLL:
-                    self.polls += 1
-                else:
-                    self.calm.add(row)
-                    self.fed += 1
-                if self.some is not None and self.pattern is not None and self.pattern.search(row[1]):
-                    self.some.add(row)
+            self.book.feed(record)
+        self._came(before)
+
+    def mark(self, row: Row) -> None:
+        """Put a mark behind the last row."""
+        before = len(self.rows) + self.rows.dropped
+        self.book.mark(row)
+        self._came(before)
+
+    def _came(self, before: int) -> None:
+        self.missed = 0 if self.following else self.missed + len(self.rows) + self.rows.dropped - before
         self._dirty = True
 
     def clear(self) -> None:
         """Forget everything: another run's log follows."""
-        self.all, self.calm, self.polls = Ring(), Ring(), 0
-        self._dropped = 0
-        self.filter(self.pattern)
+        wanted, polls_shown = self.book.filter, self.book.polls_shown
+        self.book = Book()
+        self.book.filter, self.book.polls_shown = wanted, polls_shown
+        self._laid_out()
 
     def show_polls(self, shown: bool) -> None:
         """Show the access lines of polls, or hide them."""
-        self.polls_shown = shown
-        self._dropped = self.rows.dropped
-        self.set_reactive(LogView.cursor, max(0, min(self.cursor, len(self.rows) - 1)))
-        self._dirty = True
-        self._flush()
+        self.book.polls_shown = shown
+        self.book.refold()
+        self._laid_out()
 
-    def filter(self, pattern: re.Pattern[str] | None) -> None:
-        """Show only rows that match, or all."""
-        self.pattern = pattern
-        self.some = None
-        if pattern is not None:
-            self.some = Ring()
-            for index in range(len(self.all)):
-                if pattern.search(self.all[index][1]):
-                    self.some.add(self.all[index])
-        self._dropped = self.rows.dropped
+    def filter(self, wanted: RecordFilter | re.Pattern[str] | None) -> None:
+        """Show only rows that are wanted, or all; the row under the cursor stays there when it still is."""
+        if not isinstance(wanted, RecordFilter):
+            wanted = RecordFilter(pattern=wanted)
+        here = self.here
+        self.book.choose(wanted)
+        self._laid_out(here)
+
+    @property
+    def here(self) -> Row | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor][0] if 0 <= self.cursor < len(self.rows) else None
+
+    def toggle_fold(self) -> bool:
+        """Unfold the record under the cursor, or fold it; false when it has but one line."""
+        row = self.here
+        if row is None or "\n" not in row.raw:
+            return False
+        row.opened = not row.opened
+        self.following = False
+        self.book.refold()
+        self._laid_out(row)
+        return True
+
+    def toggle_all(self) -> bool:
+        """Unfold everything, or fold it when something is unfolded; return whether it is unfolded now."""
+        here, opened = self.here, not any(row.opened for row, _ in self.book.all)
+        self.book.open_all(opened)
+        self._laid_out(here)
+        return opened
+
+    def _laid_out(self, here: Row | None = None) -> None:
+        """Keep the cursor at its row after all rows were laid out again."""
+        self._dropped = 0
+        place = self.book.place(here) if here is not None and not self.following else -1
+        if place < 0:
+            place = max(0, min(self.cursor, len(self.rows) - 1))
+        self.set_reactive(LogView.cursor, place)
         self._dirty = True
         self._flush()
+        if not self.following:
+            self.keep_visible()
 
     def _flush(self) -> None:
         if not self._dirty or not self.is_on_screen:
@@ -145,7 +147,7 @@ class LogView(Lines):
         self._dirty = False
         total = len(self.rows)
         dropped, self._dropped = self.rows.dropped - self._dropped, self.rows.dropped
-        self.virtual_size = Size(self.widest(), total)
+        self.virtual_size = Size(WIDEST, total)
         if self.following:
             self.set_reactive(LogView.cursor, max(0, total - 1))
             self.scroll_to(y=total, animate=False, immediate=True, force=True)
@@ -160,31 +162,40 @@ class LogView(Lines):
 
     def widest(self) -> int:
         """Return a width that lets long lines be read by scrolling."""
-        return 1000
+        return WIDEST
 
     def lead(self, index: int) -> Sequence[Span]:
         """Return a sign for what is wrong."""
-        kind, _ = self.rows[index]
-        if kind in ("failure", "error"):
-            return [("✗ ", "bad")]
-        return (
-            [("! ", "warn")]
-            if kind == "warning"
-            else [("▌ " if index == self.cursor and not self.following else "  ", "accent")]
-        )
+        row, line = self.rows[index]
+        if line:
+            return [("│ ", "dim")]
+        if row.level:
+            return [("✗ ", "bad")] if row.level > 1 else [("! ", "warn")]
+        return [("▌ " if index == self.cursor and not self.following else "  ", "accent")]
 
     def line(self, index: int, width: int) -> Sequence[Span]:
         """Return one row."""
-        kind, text = self.rows[index]
-        ink = {
-            "failure": "bad",
-            "error": "bad",
-            "warning": "warn",
-            "access": "dim",
-            POLL: "dim",
-            "progress": "dim",
-            "phase": "info",
-        }.get(kind, "")
+        row, line = self.rows[index]
+        raw = row.raw
+        more: list[Span] = []
+        if "\n" in raw:
+            lines = raw.split("\n")
+            if not line:
+                more = [(" ▾" if row.opened else f" ▸ {len(lines) - 1:,} more lines", "accent")]
+                if not row.opened and row.word in ("failure", "error"):
+                    more.append((f"  {safe(last_words(lines))}", "bad"))
+                if many := ranks_of(row.source):
+                    more.append((f"  {many}", "warn"))
+            raw = lines[line] if line < len(lines) else ""
+        hidden = len(raw) - SHOWN if len(raw) > SHOWN else 0
+        if row.length and not line:
+            hidden = row.length - min(len(raw), SHOWN)
+        if hidden:
+            raw = raw[:SHOWN]
+            more.insert(0, (f" {amount(hidden)}", "accent"))
+        return [*self._found(safe(raw), _INKS.get(row.word, "")), *more]
+
+    def _found(self, text: SafeText, ink: str) -> list[Span]:
         match = self.pattern.search(text) if self.pattern else None
         if match is None or match.start() == match.end():
             return [(text, ink)]
@@ -192,13 +203,11 @@ class LogView(Lines):
 
     def empty(self) -> Sequence[Sequence[Span]]:
         """Say what would be here."""
-        if self.pattern is not None and len(self.all):
-            return [
-                [],
-                [(f"  no line matches the filter ({len(self.all):,} lines are hidden): / and enter shows all", "dim")],
-            ]
-        if self.polls:
-            return [[], [(f"  nothing but polls so far ({self.polls:,} hidden): o shows them", "dim")]]
+        if not self.book.filter.wants_all and len(self.book.all):
+            said = f"  no line matches the filter ({len(self.book.all):,} lines are hidden): esc shows all"
+            return [[], [(said, "dim")]]
+        if self.book.polls:
+            return [[], [(f"  nothing but polls so far ({self.book.polls:,} hidden): o shows them", "dim")]]
         if self.foreign:
             return [[], [(f"  {clean(self.foreign)}: its log is not known here", "dim")]]
         if self.reason:
@@ -228,18 +237,23 @@ class LogView(Lines):
         self._dirty = True
         self._flush()
 
+    def watch_following(self, following: bool) -> None:
+        """Count anew what comes while the window stands still."""
+        self.missed = 0
+
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Stop following when the mouse scrolls up."""
         super().watch_scroll_y(old_value, new_value)
         if new_value < old_value and self.following and new_value < self.max_scroll_y - 1 and not self._dirty:
             self.following = False
 
-    def step(self, way: int) -> bool:
-        """Go to the next or previous failure or warning; return whether there is one."""
+    def step(self, way: int, level: int = 1) -> bool:
+        """Go to the next or previous row of at least a level; return whether there is one."""
         total = self.count()
         start = self.cursor + way if not self.following or way < 0 else 0
         for index in range(start, total) if way > 0 else range(start, -1, -1):
-            if self.rows[index][0] in ("failure", "error", "warning"):
+            row, line = self.rows[index]
+            if not line and row.level >= level:
                 self.following = False
                 self.place(index)
                 return True

@@ -1,0 +1,206 @@
+"""The rows of a log as the pane keeps them: bounded, folded, bars as one live row, marks between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from console.domain.run import LogKind, LogRecord
+from console.operations.log_filter import RecordFilter
+from console.operations.polls import is_poll
+
+LINES_KEPT = 100_000
+CHARACTERS_KEPT = 64 << 20
+"""The oldest rows go when there are more, or when their text is longer."""
+
+CHUNK = 1000
+
+RAW_KEPT = 64 * 1024
+"""Characters of one record that are kept; what is longer is read again from the host when it is opened."""
+
+HEAD_KEPT = 4096
+"""Characters that are kept of such a record."""
+
+POLL = "poll"
+"""Word of an access line that comes from being watched."""
+
+MARK = "mark"
+
+_BARS_AGO = 50
+"""A bar that was drawn so many rows ago is drawn in its old place; later it is another bar."""
+
+
+class Row:
+    """One record, or a mark, as it is shown; what a filter asks for is here."""
+
+    __slots__ = ("kind", "length", "offset", "opened", "raw", "severity", "source", "time", "word")
+
+    def __init__(self, record: LogRecord) -> None:
+        raw = record.raw
+        self.kind = record.kind
+        self.severity = record.severity
+        self.source = record.source
+        self.time = record.time
+        self.offset = record.offset
+        self.length = 0
+        """Bytes of the whole record, when only its head is kept."""
+        if len(raw) > RAW_KEPT:
+            self.length = len(raw.encode("utf-8", "surrogateescape"))
+            raw = raw[:HEAD_KEPT]
+        self.raw = raw
+        self.opened = False
+        self.word = "failure" if record.kind is LogKind.FAILURE else record.severity or record.kind.value
+        if record.kind is LogKind.ACCESS and is_poll(record):
+            self.word = POLL
+
+    @property
+    def lines(self) -> int:
+        """Lines of the record that are kept."""
+        return self.raw.count("\n") + 1
+
+    @property
+    def level(self) -> int:
+        """2 for failures and errors, 1 for warnings."""
+        return 2 if self.word in ("failure", "error") else 1 if self.word == "warning" else 0
+
+    @property
+    def moment(self) -> float | None:
+        """Seconds since the epoch, when the log's zone is known."""
+        return moment_of(self.time)
+
+
+Item = tuple[Row, int]
+"""A row and the line of it."""
+
+
+def mark_row(time: float, sign: str, text: str, clock: str) -> Row:
+    """Return the row of a mark."""
+    row = Row(
+        LogRecord(LogKind.OTHER, f"{sign} {clock}  {text}", datetime.fromtimestamp(time).astimezone().isoformat())
+    )
+    row.word = MARK
+    return row
+
+
+def moment_of(time: str | None) -> float | None:
+    """Return a record's time in seconds since the epoch."""
+    if time is None:
+        return None
+    zone = time[19:].lstrip(".0123456789") or "Z"
+    try:
+        return datetime.fromisoformat(time[:19] + zone.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
+
+
+class Ring:
+    """Items in chunks: adding at the end and dropping at the start cost nothing, and any item is found at once."""
+
+    def __init__(self, kept: int = LINES_KEPT, characters: int = CHARACTERS_KEPT) -> None:
+        self._chunks: list[list[Item]] = [[]]
+        self._sizes = [0]
+        self._most = max(1, kept // CHUNK)
+        self._characters = characters
+        self._size = 0
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return (len(self._chunks) - 1) * CHUNK + len(self._chunks[-1])
+
+    def __getitem__(self, index: int) -> Item:
+        return self._chunks[index // CHUNK][index % CHUNK]
+
+    def __iter__(self) -> Iterator[Item]:
+        for chunk in self._chunks:
+            yield from chunk
+
+    def add(self, item: Item) -> None:
+        """Add an item; when there are too many, the oldest chunk goes."""
+        if len(self._chunks[-1]) == CHUNK:
+            self._chunks.append([])
+            self._sizes.append(0)
+            while len(self._chunks) > 1 and (len(self._chunks) > self._most or self._size > self._characters):
+                del self._chunks[0]
+                self._size -= self._sizes.pop(0)
+                self.dropped += CHUNK
+        self._chunks[-1].append(item)
+        size = len(item[0].raw) if not item[1] else 0
+        self._sizes[-1] += size
+        self._size += size
+
+
+class Book:
+    """All rows, and those that are shown."""
+
+    def __init__(self) -> None:
+        self.all = Ring()
+        self.shown = Ring()
+        self.filter = RecordFilter()
+        self.polls = 0
+        self.polls_shown = False
+        self.fed = 0
+        """Lines that were shown or could be: polls are not counted."""
+        self._bars: dict[str, tuple[Row, int]] = {}
+
+    def feed(self, record: LogRecord) -> None:
+        """Take a record."""
+        if record.kind is LogKind.PROGRESS and self._redraw(record):
+            return
+        row = Row(record)
+        self.all.add((row, 0))
+        if row.word == POLL:
+            self.polls += 1
+        else:
+            self.fed += 1
+        if self._wants(row, record):
+            self.shown.add((row, 0))
+        if record.kind is LogKind.PROGRESS:
+            self._bars[str(record.values.get("label"))] = (row, self.fed)
+
+    def mark(self, row: Row) -> None:
+        """Take a mark."""
+        self.all.add((row, 0))
+        if self._wants(row):
+            self.shown.add((row, 0))
+
+    def choose(self, wanted: RecordFilter) -> None:
+        """Show what a filter wants."""
+        self.filter = wanted
+        self.refold()
+
+    def refold(self) -> None:
+        """Lay the rows out again: a filter or a fold has changed."""
+        self.shown = Ring()
+        for row, _ in self.all:
+            if self._wants(row):
+                self.shown.add((row, 0))
+                if row.opened:
+                    for line in range(1, row.lines):
+                        self.shown.add((row, line))
+
+    def open_all(self, opened: bool) -> None:
+        """Unfold every record of several lines, or fold them."""
+        for row, _ in self.all:
+            row.opened = opened and "\n" in row.raw
+        self.refold()
+
+    def place(self, row: Row) -> int:
+        """Return where a row is shown; -1 when it is not."""
+        return next((index for index, item in enumerate(self.shown) if item[0] is row), -1)
+
+    def _wants(self, row: Row, record: LogRecord | None = None) -> bool:
+        if self.filter.wants_all:
+            return self.polls_shown or row.word != POLL
+        return row.word != MARK and self.filter.accepts(record or row)
+
+    def _redraw(self, record: LogRecord) -> bool:
+        """Draw a bar where it was drawn before; a finished one stays, and the next begins anew."""
+        label = str(record.values.get("label"))
+        row, fed = self._bars.get(label, (None, 0))
+        if row is None or self.fed - fed > _BARS_AGO:
+            return False
+        row.raw, row.offset, row.time = record.raw[:HEAD_KEPT], record.offset, record.time
+        self._bars[label] = (row, self.fed)
+        if record.values.get("done") == record.values.get("total"):
+            del self._bars[label]
+        return True
