@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.config import paths
-from console.config.lines import read_toml
 from console.config.profiles import load_profile
 from console.config.secrecy import REDACTED, is_secret_name, with_secret_args
 from console.domain.profile import Profile, Secret
 from console.engines.registry import engine
-from console.errors import ConsoleError, FormatError, RefusedError, RemoteError, UsageError
+from console.errors import ConsoleError, RefusedError
 from console.operations.running import LIVING
 
 if TYPE_CHECKING:
@@ -30,18 +29,6 @@ class Listed:
     profile: Profile | None
     fault: str = ""
     """What is wrong with the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something about a profile that would keep a launch from being what it says."""
-
-    severity: str
-    """`error`: it would not start. `warning`: it would start otherwise than written."""
-    key: str
-    text: str
-    hint: str = ""
-    line: int = 0
 
 
 def listed() -> tuple[Listed, ...]:
@@ -102,114 +89,6 @@ def _shell_value(name: str, value: str | Secret) -> str:
 def _variable(secret: Secret) -> str:
     """Return how a shell fills a secret in; one of the host's must be there."""
     return f'"${{{secret.name}:?}}"' if secret.source == "host-env" else f'"${secret.name}"'
-
-
-async def check(profile: Profile, desk: Desk | None) -> tuple[Finding, ...]:
-    """Return what is wrong with a profile; with a desk, also against the host's own install."""
-    found = [*_engine(profile), *_patches(profile)]
-    for name, value in profile.launch.env.items():
-        if isinstance(value, str) and is_secret_name(name):
-            hint = f'write {name} = {{ from = "env" }}'
-            found.append(Finding("warning", f"launch.env.{name}", f"{name} looks like a secret written down", hint))
-    if desk is not None:
-        found += await _on_host(desk, profile)
-    return tuple(_with_lines(profile, found))
-
-
-def _engine(profile: Profile) -> list[Finding]:
-    try:
-        engine(profile.engine.kind)
-    except UsageError as error:
-        return [Finding("error", "engine.kind", error.title, error.hint)]
-    if profile.engine.kind == "sglang" and not {"model-path", "model"} & profile.launch.args.keys():
-        return [Finding("error", "launch.args", "no model is named", 'write model-path = "/models/…"')]
-    return []
-
-
-def _patches(profile: Profile) -> list[Finding]:
-    from console.operations.patches import load_patch
-
-    found = []
-    for name in profile.patches_on:
-        try:
-            patch = load_patch(None, name)
-        except ConsoleError as error:
-            found.append(Finding("error", "patches.on", error.one_line()))
-            continue
-        for flag, wanted in patch.requires.args.items():
-            given = profile.launch.args.get(flag)
-            if given != wanted:
-                said = f"{flag} is {given!r}" if given is not None else f"{flag} is not given"
-                found.append(
-                    Finding("warning", "patches.on", f"{name} is never reached: {said}", f'write {flag} = "{wanted}"')
-                )
-        for flag in patch.requires.absent:
-            if profile.launch.args.get(flag):
-                found.append(Finding("warning", "patches.on", f"{name} is never reached: {flag} is given"))
-    return found
-
-
-async def _on_host(desk: Desk, profile: Profile) -> list[Finding]:
-    from console.operations import launching
-
-    try:
-        met = await launching.preflight(desk, profile)
-    except RemoteError:
-        raise
-    except ConsoleError as error:
-        return [Finding("error", "", error.one_line())]
-    found = []
-    for owner in met.listeners:
-        who = f"pid {owner['pid']} ({owner['user']})" if owner["pid"] else str(owner["user"])
-        found.append(Finding("warning", "launch.port", f"port {profile.launch.port} is taken now by {who}"))
-    for holder in met.gpu_processes or ():
-        found.append(Finding("warning", "", f"pid {holder['pid']} ({holder['title'][:60]}) holds GPU memory now"))
-    return found + await _flags(desk, profile)
-
-
-async def _flags(desk: Desk, profile: Profile) -> list[Finding]:
-    """Compare the arguments with the flags that the install's own source declares."""
-    from console.engines.sglang import flags
-    from console.operations.host import engine_package
-    from console.operations.source import open_document
-
-    if profile.engine.kind != "sglang":
-        return []
-    try:
-        package = await engine_package(desk)
-        document = await open_document(desk, f"{package.folder}/{flags.SOURCE}")
-    except RemoteError as error:
-        return [Finding("warning", "engine.python", f"the install could not be read: {error.one_line()}")]
-    known = flags.flags_of(b"\n".join(document.lines))
-    return [
-        Finding(
-            "error" if fault.fatal else "warning",
-            f"launch.args.{fault.flag}",
-            f"{fault.flag} {fault.what} ({package.name} {package.version or 'of unknown version'})",
-            fault.hint,
-        )
-        for fault in flags.faults(profile.launch.args, known)
-    ]
-
-
-def _with_lines(profile: Profile, found: list[Finding]) -> list[Finding]:
-    try:
-        file = read_toml(Path(profile.path))
-    except FormatError:
-        return found
-    told = []
-    for finding in found:
-        key = _key(finding.key)
-        told.append(Finding(finding.severity, finding.key, finding.text, finding.hint, file.line(key) if key else 0))
-    return told
-
-
-def _key(dotted: str) -> tuple[str, ...]:
-    return (
-        tuple(dotted.split(".", 2))
-        if dotted.startswith(("launch.args.", "launch.env."))
-        else tuple(dotted.split(".")) * bool(dotted)
-    )
 
 
 def shown_env(profile: Profile) -> dict[str, object]:

@@ -14,7 +14,7 @@ from console.config import paths, secrecy
 from console.config.profiles import load_profile
 from console.domain.profile import ArgValue, EngineSection, LaunchSection, Profile, Secret
 from console.engines.sglang import command, flags
-from console.operations import profiles
+from console.operations import profile_check, profiles
 from tests.wheels import sglang_059
 
 __all__ = ["sglang_059"]
@@ -60,8 +60,9 @@ async def test_secrets_that_were_written_down(tmp_path: Path) -> None:
     for shown in (profiles.shell_command(profile), json.dumps(profiles.fields(profile)), kept):
         assert "hunter" not in shown
         assert "/m" in shown and "true" in shown
-    [finding] = await profiles.check(profile, None)
-    assert (finding.line, finding.severity, finding.hint) == (5, "warning", 'write MY_TOKEN = { from = "env" }')
+    flag, variable = await profile_check.check(profile, None)
+    assert (flag.line, flag.severity, flag.hint) == (3, "warning", 'write admin-api-key = { from = "env", name = "…" }')
+    assert (variable.line, variable.severity, variable.hint) == (5, "warning", 'write MY_TOKEN = { from = "env" }')
 
 
 SOURCE = (

@@ -174,27 +174,31 @@ def _variables(given: list[str]) -> dict[str, str]:
 
 async def check_profile(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Run `profile check`."""
-    from console.operations import profiles
+    from console.operations import profile_check
 
     profile = desk.must_profile() if desk is not None else _named(args)
-    found = await profiles.check(profile, desk)
-    errors = [finding for finding in found if finding.severity == "error"]
+    found = await profile_check.check(profile, desk)
+    errors = [finding for finding in found if finding.severity == profile_check.ERROR]
     if out.json:
         rows = [
             {
                 "severity": f.severity,
                 "key": f.key or None,
+                "file": f.file or None,
                 "line": f.line or None,
                 "text": f.text,
                 "hint": f.hint or None,
             }
             for f in found
         ]
-        out.document(profile=profile.name, path=profile.path, ok=not errors, findings=rows)
-    for finding in () if out.json else found:
-        place = f"{profile.path}:{finding.line}" if finding.line else profile.path
-        out.line(f"{place}: {finding.severity}: {finding.text}" + (f" · {finding.hint}" if finding.hint else ""))
-    if not found and not out.json:
+        host = desk.link.host.name if desk is not None else None
+        out.document(profile=profile.name, path=profile.path, host=host, ok=not errors, findings=rows)
+        return 2 if errors else 0
+    for finding in found:
+        out.line(
+            f"{finding.place}: {finding.severity}: {finding.text}" + (f" · {finding.hint}" if finding.hint else "")
+        )
+    if not found:
         where = f" on {desk.link.host.name}" if desk is not None else " (the file alone; --host asks the install, too)"
         out.line(f"{profile.name}: nothing wrong found{where}")
     return 2 if errors else 0

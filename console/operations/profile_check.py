@@ -1,0 +1,291 @@
+"""`profile check`: what would keep a launch from being what the profile says, from the file alone and on the host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from console.config.commands.dialects import dialect
+from console.config.commands.json_values import is_json
+from console.config.secrecy import is_secret_name, is_secret_value
+from console.domain.patch import DiskState
+from console.domain.profile import Profile
+from console.engines import demands
+from console.engines.registry import engine
+from console.engines.sglang.demands import demands as sglang_demands
+from console.engines.vllm.demands import demands as vllm_demands
+from console.errors import ConsoleError, RemoteError, UsageError
+
+if TYPE_CHECKING:
+    from console.operations.desk import Desk
+
+ERROR, WARNING = "error", "warning"
+
+_DEMANDS = {"sglang": sglang_demands, "vllm": vllm_demands}
+_UNEXPANDED = re.compile(r"\$\{[^}]*\}|\$\([^)]*\)|\$[A-Za-z_]\w*|`[^`]*`")
+_UNFIT = {
+    DiskState.CONFLICT: ERROR,
+    DiskState.INVALID: ERROR,
+    DiskState.NOT_APPLICABLE: ERROR,
+    DiskState.DRIFTED: WARNING,
+    DiskState.OFF: WARNING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a profile that would keep a launch from being what it says."""
+
+    severity: str
+    """`error`: it would not start. `warning`: it would start otherwise than written."""
+    key: str
+    text: str
+    hint: str = ""
+    line: int = 0
+    file: str = ""
+    """The layer in which the key stands."""
+
+    @property
+    def place(self) -> str:
+        """Return `FILE:LINE`, as far as it is known."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+async def check(profile: Profile, desk: Desk | None) -> tuple[Finding, ...]:
+    """Return what is wrong with a profile; with a desk, also against the host's own install and model."""
+    model, gpus = demands.ModelFacts(), None
+    found = [*_engine(profile), *_values(profile), *_spellings(profile), *_patches(profile), *_bench(profile)]
+    if desk is not None:
+        told, model, gpus = await _on_host(desk, profile)
+        found += told
+    found += _demanded(profile, model, gpus)
+    return tuple(_once(_placed(profile, each) for each in found))
+
+
+def _engine(profile: Profile) -> list[Finding]:
+    try:
+        engine(profile.engine.kind)
+    except UsageError as error:
+        return [Finding(ERROR, "engine.kind", error.title, error.hint)]
+    spelled = dialect(profile.engine.kind)
+    named = {spelled.canonical(name) for name, value in profile.launch.args.items() if value is not False}
+    if spelled.programs and spelled.model not in named and not named & {"hf-repo", "config"}:
+        return [Finding(ERROR, "launch.args", "no model is named", f'write {spelled.model} = "/models/…"')]
+    return []
+
+
+def _values(profile: Profile) -> list[Finding]:
+    found = []
+    launch = profile.launch
+    for name, value in launch.env.items():
+        if isinstance(value, str) and value and (is_secret_name(name) or is_secret_value(value)):
+            hint = f'write {name} = {{ from = "env" }}'
+            found.append(Finding(WARNING, f"launch.env.{name}", f"{name} looks like a secret written down", hint))
+    for flag, given in launch.args.items():
+        texts = [item for item in (given if isinstance(given, tuple) else (given,)) if isinstance(item, str)]
+        if any(text and (is_secret_name(flag) or is_secret_value(text)) for text in texts):
+            hint = f'write {flag} = {{ from = "env", name = "…" }}'
+            found.append(Finding(WARNING, f"launch.args.{flag}", f"{flag} looks like a secret written down", hint))
+    for flag in launch.secret_args:
+        said = f"{flag} is readable by every login of the host while the server runs: it is an argument"
+        found.append(Finding(WARNING, f"launch.args.{flag}", said))
+    return found + _unexpanded(profile)
+
+
+def _unexpanded(profile: Profile) -> list[Finding]:
+    """Find what a shell would fill in: none reads a profile."""
+    launch = profile.launch
+    texts: dict[str, object] = {f"launch.args.{name}": value for name, value in launch.args.items()}
+    texts |= {f"launch.env.{name}": value for name, value in launch.env.items()}
+    texts |= {"launch.workdir": launch.workdir, "engine.python": profile.engine.python}
+    found = []
+    for key, value in texts.items():
+        for text in value if isinstance(value, tuple) else (value,):
+            match = _UNEXPANDED.search(text) if isinstance(text, str) else None
+            if match is None:
+                continue
+            literal = isinstance(text, str) and is_json(text)
+            said = f"{match[0]} stays as it is: no shell reads a profile"
+            found.append(
+                Finding(WARNING if literal or key.startswith("launch.env.") else ERROR, key, said, "write its value")
+            )
+    return found
+
+
+def _spellings(profile: Profile) -> list[Finding]:
+    """Find one flag under two names, and a JSON value both whole and in parts."""
+    spelled, found = dialect(profile.engine.kind), []
+    seen: dict[str, str] = {}
+    for name, value in profile.launch.args.items():
+        if value is False:
+            continue
+        one = spelled.canonical(name)
+        if one in seen:
+            said = f"{name} and {seen[one]} are one flag: the engine takes the last"
+            found.append(
+                Finding(ERROR, f"launch.args.{name}", said, f"keep one, {seen[one]} = false takes the other away")
+            )
+        seen[one] = name
+        head = name.partition(".")[0]
+        if head != name and head in profile.launch.args:
+            said = f"{name} and {head} set one value in two ways"
+            found.append(Finding(WARNING, f"launch.args.{name}", said, f"write {head} = {{ … }}"))
+        if isinstance(value, str) and value.startswith("{") and not is_json(value):
+            found.append(Finding(ERROR, f"launch.args.{name}", f"{name} is no JSON: {value[:80]}"))
+    return found
+
+
+def _bench(profile: Profile) -> list[Finding]:
+    spelled, bench = dialect(profile.engine.kind), profile.bench
+    wanted = bench.input_tokens + bench.output_tokens
+    for name, value in profile.launch.args.items():
+        if (
+            spelled.canonical(name) in ("context-length", "max-model-len")
+            and isinstance(value, int)
+            and 0 < value < wanted
+        ):
+            said = f"requests of {bench.input_tokens} in and {bench.output_tokens} out are longer than {name} = {value}"
+            return [Finding(ERROR, "bench.input_tokens", said)]
+    return []
+
+
+def _patches(profile: Profile) -> list[Finding]:
+    from console.operations.patches import load_patch
+
+    found = []
+    for name in profile.patches_on:
+        try:
+            patch = load_patch(None, name)
+        except ConsoleError as error:
+            found.append(Finding(ERROR, "patches.on", error.one_line()))
+            continue
+        for flag, wanted in patch.requires.args.items():
+            given = profile.launch.args.get(flag)
+            if given != wanted:
+                said = f"{flag} is {given!r}" if given is not None else f"{flag} is not given"
+                hint = f'write {flag} = "{wanted}"'
+                found.append(Finding(WARNING, "patches.on", f"{name} is never reached: {said}", hint))
+        for flag in patch.requires.absent:
+            if profile.launch.args.get(flag):
+                found.append(Finding(WARNING, "patches.on", f"{name} is never reached: {flag} is given"))
+    return found
+
+
+def _demanded(profile: Profile, model: demands.ModelFacts, gpus: int | None) -> list[Finding]:
+    ask = _DEMANDS.get(profile.engine.kind)
+    return [
+        Finding(ERROR if each.fatal else WARNING, f"launch.args.{each.flag}", f"{each.flag} {each.text}", each.hint)
+        for each in (ask(profile, model, gpus) if ask is not None else ())
+    ]
+
+
+async def _on_host(desk: Desk, profile: Profile) -> tuple[list[Finding], demands.ModelFacts, int | None]:
+    from console.operations import launching
+
+    try:
+        met = await launching.preflight(desk, profile)
+    except RemoteError:
+        raise
+    except ConsoleError as error:
+        return [Finding(ERROR, "", error.one_line())], demands.ModelFacts(), None
+    found = []
+    for owner in met.listeners:
+        who = f"pid {owner['pid']} ({owner['user']})" if owner["pid"] else str(owner["user"])
+        found.append(Finding(WARNING, "launch.port", f"port {profile.launch.port} is taken now by {who}"))
+    for holder in met.gpu_processes or ():
+        found.append(Finding(WARNING, "", f"pid {holder['pid']} ({holder['title'][:60]}) holds GPU memory now"))
+    said, gpus = await _model(desk, profile)
+    if said is not None and said.get("fault"):
+        found.append(Finding(WARNING, _model_key(profile), f"{said.get('path')}: {said['fault']}"))
+    for shard in _texts(said, "shards_missing")[:3]:
+        found.append(Finding(ERROR, _model_key(profile), f"{shard} of the model's index is not there"))
+    found += await _flags(desk, profile)
+    return found + await _states(desk, profile), demands.model_facts(said), gpus
+
+
+async def _model(desk: Desk, profile: Profile) -> tuple[Mapping[str, object] | None, int | None]:
+    """Return what the host says of the model's folder, and how many GPUs it has."""
+    folder = profile.launch.args.get(_model_key(profile).removeprefix("launch.args."))
+    if not isinstance(folder, str) or not folder.startswith("/"):
+        return None, None  # a name of a hub, which is not asked
+    said = (await desk.link.call("preflight", {"port": profile.launch.port, "model": folder})).result
+    model, cards = said.get("model"), said.get("gpus")
+    return model if isinstance(model, Mapping) else None, len(cards) if isinstance(cards, Sequence) and cards else None
+
+
+def _model_key(profile: Profile) -> str:
+    spelled = dialect(profile.engine.kind)
+    names = [name for name in profile.launch.args if spelled.canonical(name) == spelled.model]
+    return f"launch.args.{names[0] if names else spelled.model}"
+
+
+def _texts(said: Mapping[str, object] | None, name: str) -> list[str]:
+    value = (said or {}).get(name)
+    return [str(each) for each in value] if isinstance(value, list) else []
+
+
+async def _flags(desk: Desk, profile: Profile) -> list[Finding]:
+    """Compare the arguments with the flags that the install's own source declares."""
+    from console.engines.sglang import flags
+    from console.operations.host import engine_package
+    from console.operations.source import open_document
+
+    if profile.engine.kind != "sglang":
+        return []
+    try:
+        package = await engine_package(desk)
+        document = await open_document(desk, f"{package.folder}/{flags.SOURCE}")
+    except RemoteError as error:
+        return [Finding(WARNING, "engine.python", f"the install could not be read: {error.one_line()}")]
+    known = flags.flags_of(b"\n".join(document.lines))
+    return [
+        Finding(
+            ERROR if fault.fatal else WARNING,
+            f"launch.args.{fault.flag}",
+            f"{fault.flag} {fault.what} ({package.name} {package.version or 'of unknown version'})",
+            fault.hint,
+        )
+        for fault in flags.faults(profile.launch.args, known)
+    ]
+
+
+async def _states(desk: Desk, profile: Profile) -> list[Finding]:
+    """Compare the patches that the profile wants on with the files of the host."""
+    from console.operations.patches import statuses
+
+    if not profile.patches_on:
+        return []
+    try:
+        known = {status.name: status for status in await statuses(desk)}
+    except ConsoleError as error:
+        return [Finding(WARNING, "patches.on", f"the patches could not be looked at: {error.one_line()}")]
+    found = []
+    for name in profile.patches_on:
+        status = known.get(name)
+        severity = _UNFIT.get(status.disk) if status is not None else None
+        if status is None or severity is None:
+            continue
+        word = status.disk.value.replace("_", " ")
+        hint = f"tokwatt patch apply {name}" if status.disk is DiskState.OFF else ""
+        found.append(
+            Finding(severity, "patches.on", f"{name} is {word}" + (f": {status.reason}" * bool(status.reason)), hint)
+        )
+    return found
+
+
+def _placed(profile: Profile, finding: Finding) -> Finding:
+    """Return a finding with the file and line of its key, or of the nearest key around it."""
+    parts = finding.key
+    while parts:
+        if (place := profile.origins.get(parts)) is not None:
+            return replace(finding, file=place[0], line=place[1])
+        parts = parts.rpartition(".")[0]
+    return replace(finding, file=profile.path)
+
+
+def _once(found: Iterable[Finding]) -> list[Finding]:
+    """Leave out what is said twice; errors first, then by place."""
+    told = dict.fromkeys(found)
+    return sorted(told, key=lambda each: (each.severity != ERROR, each.file, each.line))
