@@ -23,8 +23,6 @@ SIGNS = {
 }
 """Beside the word, never instead of it."""
 
-_SILENT = (ProcessState.UNKNOWN, ProcessState.NO_SERVER)
-
 
 def checked(one: Checked) -> dict[str, Any]:
     """Return one row of `patch check --json`."""
@@ -59,11 +57,13 @@ def check_lines(rows: Sequence[Checked], say: Callable[[str], None]) -> Iterator
         where = f"{one.host} " if len(hosts) > 1 else ""
         where += f"{one.package} " if one.package and len(places) > 1 else ""
         where += f"({status.version or 'version unknown'})  " if len(places) > 1 else ""
-        process = f" · {word(status.loaded)}" if status.loaded not in _SILENT else ""
+        known = status.loaded is not ProcessState.UNKNOWN
+        told = status.loaded is not ProcessState.NO_SERVER and bool(known or status.process_reason)
+        process = (f" · {word(status.loaded)}" if known else " · in process —") if told else ""
         yield f"{SIGNS[status.disk]} {status.disk:<16} {status.name:<{width}}  {where}{status.reason}{process}"
         for warning in status.warnings:
             say(f"{status.name}: {warning}")
-        if status.process_reason and status.loaded not in _SILENT:
+        if status.process_reason and told:
             yield f"  {'':<16} {'':<{width}}  {status.process_reason}"
     if len(places) > 1:
         yield ""
@@ -160,6 +160,12 @@ def written(receipt: WriteReceipt) -> dict[str, Any]:
         "duration_ms": round(receipt.ms, 1),
         "notes": list(receipt.notes),
     }
+
+
+def process(status: PatchStatus) -> str:
+    """Return what the running server has of a patch, with the evidence; a dash where that is unknown."""
+    said = "—" if status.loaded is ProcessState.UNKNOWN else word(status.loaded)
+    return f"{said} · {status.process_reason}" if status.process_reason else said
 
 
 def word(state: ProcessState) -> str:

@@ -165,6 +165,8 @@ class PatchStatus:
     """What was expected, what is there and what is wanted, where it does not fit."""
     warnings: tuple[str, ...] = ()
     """What an operator should know before a write, and need not confirm: another interpreter's copy."""
+    changes: tuple[FileChange, ...] = ()
+    """What `space` would write now, whole: for the compare view."""
     own: tuple[str, ...] = ()
     """Files that are as committed once the patches that we wrote are off: their changes are all ours."""
 

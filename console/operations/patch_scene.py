@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,12 +11,11 @@ from weakref import WeakKeyDictionary
 from console.domain.diff import unified
 from console.domain.host import Package
 from console.domain.patch import DiskState, FileChange, Patch, PatchStatus, ProcessState
-from console.domain.run import Run
-from console.domain.text import SafeText, clean
+from console.domain.text import SafeText
 from console.errors import ConsoleError
-from console.operations import host
+from console.operations import host, patch_process
 from console.operations.desk import Desk
-from console.patching import conflicts, overlaps, process
+from console.patching import conflicts, overlaps
 from console.patching.plan import PatchPlan, bare_names, plan, sha256, wanted_paths
 from console.patching.versions import Facts
 from console.remote.link import HostLink
@@ -63,14 +61,6 @@ class Scene:
         """Journal entries of the patches in force that we wrote, by name."""
         ours: Mapping[str, Any] = self.told.get("ours") or {}
         return ours
-
-    @property
-    def workers(self) -> tuple[process.Worker, ...]:
-        """Processes of the server that runs, with the time at which each began."""
-        told = self.told.get("workers") or ()
-        return tuple(
-            process.Worker(int(one["pid"]), str(clean(one["title"])), float(one["started_at"] or 0.0)) for one in told
-        )
 
     def plan_of(self, name: str) -> PatchPlan:
         """Return the plan of a patch that was asked about."""
@@ -142,7 +132,7 @@ async def read_scene(desk: Desk, patches: Sequence[Patch], contents: Sequence[st
             "recover": not desk.readonly,
             "operator": desk.operator,
             "capability": ask_gpu,
-            **_session(desk),
+            **patch_process.session(desk, package),
         },
         deadline_s=60,
     )
@@ -173,10 +163,7 @@ def status_of(desk: Desk, scene: Scene, item: PatchPlan) -> PatchStatus:
     """Return both columns of one patch with their evidence, and the diff of what `space` would do."""
     run = desk.store.snapshot.run
     profile = desk.profile
-    now = [_file_now(scene, file) for file in item.files]
-    loaded, evidence = process.judge(
-        item.patch, item.state, now, run, profile.launch.args if profile else {}, scene.workers
-    )
+    loaded, evidence = patch_process.judged(scene, item, run, profile.launch.args if profile else {})
     refusals = [scene.refusals[file] for file in item.files if scene.refusals.get(file)]
     unread = scene.unread(item)
     reason = "; ".join(dict.fromkeys(unread or (item.reason, *refusals))).strip("; ")
@@ -196,7 +183,8 @@ def status_of(desk: Desk, scene: Scene, item: PatchPlan) -> PatchStatus:
         seen=tuple((file, sha256(scene.files.get(file))) for file in item.files),
         asks=_asks(scene, item),
         conflict=_conflict(item),
-        warnings=_warnings(scene, run),
+        warnings=patch_process.warnings(scene, run),
+        changes=item.changes(on=item.state is not DiskState.ON),
         own=_own(scene, item) if entry is not None else (),
     )
 
@@ -213,22 +201,6 @@ def _conflict(item: PatchPlan) -> tuple[SafeText, ...]:
     """Return the three sides of what does not fit; nothing where the state does not hang on it."""
     doubtful = item.state in (DiskState.CONFLICT, DiskState.DRIFTED)
     return conflicts.rendered(conflicts.three_way(item)) if doubtful else ()
-
-
-def _warnings(scene: Scene, run: Run | None) -> tuple[str, ...]:
-    """Tell when what is patched here is another copy than the one that a server loads."""
-    found = []
-    elsewhere = scene.elsewhere
-    if elsewhere is not None and elsewhere.folder.rstrip("/") != scene.package.folder.rstrip("/"):
-        python = elsewhere.interpreter or "the profile's interpreter"
-        found.append(
-            f"{python} loads {elsewhere.folder}, not {scene.package.folder}: a patch here reaches no server of it"
-        )
-    launcher = run.argv[0] if run is not None and run.phase not in process.GONE and run.argv else ""
-    asked = scene.package.interpreter
-    if launcher.startswith("/") and asked.startswith("/") and posixpath.dirname(launcher) != posixpath.dirname(asked):
-        found.append(f"run {run.id if run else ''} was started by {launcher}, and {asked} is what was asked here")
-    return tuple(found)
 
 
 def preview(item: PatchPlan) -> tuple[SafeText, ...]:
@@ -281,13 +253,6 @@ def _asks(scene: Scene, item: PatchPlan) -> tuple[str, ...]:
     return tuple(asks)
 
 
-def _file_now(scene: Scene, file: str) -> process.FileNow:
-    fact = (scene.told["files"].get(file) or {}) if scene.told.get("files") else {}
-    data = scene.files.get(file)
-    path = posixpath.join(scene.package.folder, file)
-    return process.FileNow(path, str(fact.get("real") or path), sha256(data), float(fact.get("mtime") or 0.0))
-
-
 def _contents(
     facts: Mapping[str, Mapping[str, Any] | None], body: bytes
 ) -> tuple[dict[str, bytes | None], dict[str, str], int]:
@@ -307,14 +272,6 @@ def _contents(
         else:
             refusals[path] = f"{path} {UNREAD}: {fact.get('error') or 'not a file of a sensible size'}"
     return files, refusals, at
-
-
-def _session(desk: Desk) -> dict[str, int]:
-    """Return which server's processes are to be looked at; nothing when none runs."""
-    run = desk.store.snapshot.run
-    if run is None or run.phase in process.GONE or run.process is None:
-        return {}
-    return {"session": run.process.session or run.process.pid, "start_ticks": run.process.start_ticks}
 
 
 async def _elsewhere(desk: Desk, package: Package) -> Package | None:

@@ -36,6 +36,8 @@ class Worker:
     title: str
     started_at: float
     """Host's wall clock."""
+    loads: str = ""
+    """Folder that it imports the package from; empty where that cannot be told."""
 
 
 def judge(
@@ -45,6 +47,9 @@ def judge(
     run: Run | None,
     args: Mapping[str, object],
     workers: Sequence[Worker] = (),
+    *,
+    elsewhere: str = "",
+    switches: Sequence[tuple[float, str]] = (),
 ) -> tuple[ProcessState, str]:
     """Return the state in the process, and its evidence.
 
@@ -55,6 +60,8 @@ def judge(
         run: The newest run, or `None` when there is none.
         args: Launch arguments of the profile; those of the run itself go before.
         workers: Processes of the run, where they could be asked.
+        elsewhere: Why the run has another copy of the package loaded; empty when as far as is known it has this one.
+        switches: (when, verb) of the patch in the host's journal, oldest first.
     """
     if run is not None and run.argv:
         args = arguments(run.argv)
@@ -64,7 +71,10 @@ def judge(
         return ProcessState.NO_SERVER, reason
     if disk not in (DiskState.ON, DiskState.OFF, DiskState.DRIFTED):
         return ProcessState.NOT_LOADED, ""
-    at_start, why = _at_start(patch, disk, files, run)
+    recorded = {item.path for item in run.hashes}
+    if elsewhere and not any({file.path, file.real} & recorded for file in files):
+        return ProcessState.UNKNOWN, elsewhere
+    at_start, why = _at_start(patch, disk, files, run, switches)
     if at_start is None:
         return ProcessState.UNKNOWN, why
     if disk is DiskState.DRIFTED:
@@ -99,7 +109,9 @@ def _by_worker(files: Sequence[FileNow], workers: Sequence[Worker]) -> str:
     return f"; {len(late)} of {len(known)} processes began after the last write: {named}{more}"
 
 
-def _at_start(patch: Patch, disk: DiskState, files: Sequence[FileNow], run: Run) -> tuple[bool | None, str]:
+def _at_start(
+    patch: Patch, disk: DiskState, files: Sequence[FileNow], run: Run, switches: Sequence[tuple[float, str]]
+) -> tuple[bool | None, str]:
     """Tell whether the patch was on when the run started."""
     hashes = {item.path: item.sha256 for item in run.hashes}
     for file in files:
@@ -110,11 +122,22 @@ def _at_start(patch: Patch, disk: DiskState, files: Sequence[FileNow], run: Run)
         if known is None:
             if run.patches_on:
                 return patch.name in run.patches_on, f"{name} has changed since run {run.id} started"
-            return None, f"run {run.id} did not record {name}"
+            if switches:
+                return _by_journal(run, switches)
+            return None, f"run {run.id} did not record {name}, and it was written since"
         if known != file.sha256:
             was = f"{known[:8]} at launch" if known else "not there at launch"
             return patch.name in run.patches_on, f"{name} was {was}, is {file.sha256[:8] or 'gone'} now"
     return disk is DiskState.ON, f"{_names(files)} as at launch of run {run.id}"
+
+
+def _by_journal(run: Run, switches: Sequence[tuple[float, str]]) -> tuple[bool, str]:
+    """Tell from the host's journal whether a patch was on at a start."""
+    before = [(when, verb) for when, verb in switches if when <= run.started_at]
+    if before:
+        return before[-1][1] == "apply", f"the last {before[-1][1]} before run {run.id} started says so"
+    verb = switches[0][1]
+    return verb != "apply", f"the host's journal has its first {verb} after run {run.id} started"
 
 
 def unreached(requires: Requires, args: Mapping[str, object]) -> str:

@@ -80,3 +80,32 @@ def test_processes_that_began_after_the_write_are_told_apart() -> None:
     assert state is ProcessState.NEEDS_RESTART and "all 2 of its processes began before the write" in why
     _, why = judge(Patch("p"), DiskState.ON, now, run, {}, [first, late])
     assert "1 of 2 processes began after the last write: 11 sglang::scheduler_TP0" in why
+
+
+def test_another_copy_without_hashes_is_unknown_and_with_them_is_judged() -> None:
+    files = [FileNow("/pkg/b.py", "/pkg/b.py", "1", 50.0)]
+    state, why = judge(Patch("p"), DiskState.ON, files, run(), {}, elsewhere="run r loads /other, not /pkg")
+    assert (state, why) == (ProcessState.UNKNOWN, "run r loads /other, not /pkg")
+    files = [FileNow("/pkg/a.py", "/pkg/a.py", "1", 50.0)]
+    assert judge(Patch("p"), DiskState.ON, files, run(), {}, elsewhere="any")[0] is ProcessState.LOADED
+
+
+@pytest.mark.parametrize(
+    ("disk", "switches", "wants"),
+    [
+        (DiskState.ON, [(120.0, "apply")], ProcessState.NEEDS_RESTART),
+        (DiskState.OFF, [(120.0, "revert")], ProcessState.NEEDS_RESTART),
+        (DiskState.ON, [(50.0, "apply"), (120.0, "revert"), (130.0, "apply")], ProcessState.LOADED),
+        (
+            DiskState.OFF,
+            [(50.0, "apply"), (60.0, "revert"), (120.0, "apply"), (130.0, "revert")],
+            ProcessState.NOT_LOADED,
+        ),
+        (DiskState.ON, [], ProcessState.UNKNOWN),
+    ],
+)
+def test_a_server_that_we_did_not_launch_is_judged_by_the_hosts_journal(
+    disk: DiskState, switches: list[tuple[float, str]], wants: ProcessState
+) -> None:
+    files = [FileNow("/pkg/b.py", "/pkg/b.py", "1", 150.0)]
+    assert judge(Patch("p"), disk, files, run(), {}, switches=switches)[0] is wants

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from console.cli import patch_text
 from console.cli.output import Output
-from console.domain.patch import DiskState, WriteReceipt
+from console.domain.patch import DiskState, ProcessState, WriteReceipt
 from console.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
@@ -101,7 +101,10 @@ async def show_patch(args: argparse.Namespace, desk: Desk | None, out: Output) -
     from console.operations import patches
 
     patch = patches.load_patch(desk, args.name)
-    status = (await patches.statuses(desk, [args.name]))[0] if desk is not None else None
+    status = None
+    if desk is not None:
+        await _look_at_server(desk)
+        status = (await patches.statuses(desk, [args.name]))[0]
     if out.json:
         out.document(
             patch={**patch_text.described(patch), **(patch_text.row(status, "") if status else {})},
@@ -128,6 +131,10 @@ async def show_patch(args: argparse.Namespace, desk: Desk | None, out: Output) -
             out.line(f"  {name:<18} {value}")
     if status is not None:
         out.line(f"  {'state':<18} {status.disk} · {status.reason}")
+        if status.loaded is not ProcessState.NO_SERVER or status.process_reason:
+            out.line(f"  {'in process':<18} {patch_text.process(status)}")
+        for file, sha in status.seen:
+            out.line(f"  {'file':<18} {file}  {sha[:12] or 'is not there'}")
         for warning in status.warnings:
             out.line(f"  {'mind':<18} {warning}")
         for diff_line in status.conflict if args.conflict or not status.diff else status.diff:

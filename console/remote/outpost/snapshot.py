@@ -9,7 +9,7 @@ import stat
 import subprocess
 from typing import Any, Dict, List, Optional
 
-from . import placing, processes, recovery
+from . import loading, placing, processes, recovery
 from .calls import Call, Fault, Result, fault_of
 from .keep import Keep, all_files, digest, history, ours, pending
 
@@ -26,7 +26,8 @@ def snapshot(call: Call) -> Result:
     to hash only, `contents` names of journalled patches whose files and kept contents are wanted too
     (`*last` for the newest entry), `names` file names to look for in the tree, `recover` whether transactions
     that were cut short may be closed, `operator` who does it, `capability` whether to ask the driver
-    for the GPUs' compute capability, `session` and `start_ticks` of a server whose processes are wanted.
+    for the GPUs' compute capability, `pid`, `session` and `start_ticks` of a server whose processes are
+    wanted, and `package`, the name of which it is to be told where they import it from.
 
     The body holds the contents one after another, as `files` and `kept` tell by `size`.
     """
@@ -44,6 +45,7 @@ def snapshot(call: Call) -> Result:
     paths = [str(path) for path in call.args.get("paths") or []]
     paths += [file["path"] for entry in chosen for file in _told(keep, entry)["files"]]
     result["files"] = {path: _file(keep, path, bodies) for path in dict.fromkeys(paths)}
+    result["switches"] = _switches(past)
     result["folders"] = _folders(keep.root, [path for path in paths if result["files"][path] is None])
     result["ours"] = {name: _told(keep, entry) for name, entry in held.items()}
     result["last"] = _told(keep, past[-1]) if past else None
@@ -58,9 +60,28 @@ def snapshot(call: Call) -> Result:
 
 
 def _workers(call: Call) -> List[Dict[str, Any]]:
-    """Return the processes of a server with the time at which each began."""
-    found = processes.members(call.number("session"), call.number("start_ticks"))
-    return [{"pid": one["pid"], "title": one["title"], "started_at": one.get("started_at")} for one in found]
+    """Return the processes of a server: when each began, and which copy of the package it imports."""
+    leader = call.number("pid", 0) or call.number("session")
+    found = processes.members(leader, call.number("start_ticks"), call.number("session"))
+    copy = loading.copy_of(call, leader, call.text("package", "")) if found else ""
+    return [
+        {
+            "pid": one["pid"],
+            "title": one["title"],
+            "started_at": one.get("started_at"),
+            "loads": copy if one["pid"] == leader or loading.alike(one["pid"], leader) else "",
+        }
+        for one in found
+    ]
+
+
+def _switches(entries: List[Dict[str, Any]]) -> Dict[str, List[List[Any]]]:
+    """Return when each patch was switched, oldest first: what was on when a process began follows from it."""
+    found: Dict[str, List[List[Any]]] = {}
+    for entry in entries:
+        for part in entry.get("parts") or [entry]:
+            found.setdefault(str(part["name"]), []).append([entry.get("at"), part["verb"]])
+    return found
 
 
 def _recover(keep: Keep, operator: str) -> Any:
