@@ -8,6 +8,7 @@ from typing import Protocol
 
 from console.domain.profile import Profile
 from console.domain.run import Failure, LogKind, LogRecord, Rung
+from console.engines.flags import Flag, FlagFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,17 @@ class Watch(Protocol):
     def ready(self) -> bool:
         """Whether the engine said that it is ready, and nothing said since that it is not."""
 
-    ready_clock: str
-    """The log's stamp of the line that said so."""
-    first_clock: str
-    """The first stamp of the log: where the ladder's times begin."""
+    @property
+    def ready_clock(self) -> str:
+        """The log's stamp of the line that said so."""
+
+    @property
+    def ready_s(self) -> float | None:
+        """Seconds after the launch at which it said so, where a log counts its own time and has no stamps."""
+
+    @property
+    def first_clock(self) -> str:
+        """The first stamp of the log: where the ladder's times begin."""
 
     @property
     def stopping(self) -> bool:
@@ -91,8 +99,15 @@ class Engine(Protocol):
     loads_paths: tuple[str, ...]
     """GETs that tell requests in flight, the best first."""
     abort: tuple[str, Mapping[str, object]]
-    """POST that ends every request: path and body."""
+    """POST that ends every request: path and body; an empty path where there is none."""
     flush_path: str
+    """POST that empties the prefix cache; empty where there is none."""
+    identity_path: str
+    """GET whose JSON tells what is served; cheap, and there as soon as the server is ready."""
+    ready_by_http: bool
+    """Whether its log need not say when it is ready: then `ready_path` decides."""
+    titles: tuple[str, ...]
+    """Regular expressions of the titles and command lines of its processes."""
 
     def command(self, profile: Profile) -> tuple[str, ...]:
         """Return the exact argument list."""
@@ -119,4 +134,16 @@ class Engine(Protocol):
         """Return what was asked for and is in force otherwise."""
 
     def in_flight(self, loads: object) -> int | None:
-        """Return running plus waiting requests from a reply of one of `loads_paths`."""
+        """Return running plus waiting requests from a reply of one of `loads_paths`: JSON, or the text of metrics."""
+
+    def flag_sources(self) -> tuple[str, ...]:
+        """Return the files of its package, `*` for any name, whose source declares its flags."""
+
+    def flags_in_source(self, sources: Mapping[str, bytes]) -> Mapping[str, Flag]:
+        """Return the flags that source files declare, by name; empty when their shape is not known."""
+
+    def help_command(self, profile: Profile) -> tuple[str, ...]:
+        """Return the command that makes the install itself tell its flags; empty where there is none."""
+
+    def check(self, profile: Profile, known: Mapping[str, Flag]) -> tuple[FlagFault, ...]:
+        """Return what the install would say of the arguments of a profile."""

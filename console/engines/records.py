@@ -44,6 +44,10 @@ _NATIVE = ("terminate called ", "Fatal Python error: ", "!!!!!!! Segfault encoun
 _NATIVE_MORE = re.compile(
     r"[ \t]|frame #\d+|Exception raised from |Thread 0x|Current thread |Extension modules: |<no Python frame>|\*\*\* "
 )
+_STATS = "Avg prompt throughput: "
+_STATS_MORE = "Prefix cache hit rate: GPU: "
+"""vLLM up to 0.6 said in a line of its own what belongs to the line before."""
+
 _DUMP_MORE = re.compile(r"[ \t]|Process \d+: |Python v|Thread |Arguments:|Locals:|Warning: |Error: ")
 
 
@@ -53,7 +57,7 @@ class _Block:
 
     head: Peeled
     how: str
-    """`error`, `traceback`, `native`, `dump`, `warning`, `usage` or `levelled`."""
+    """`error`, `traceback`, `native`, `dump`, `warning`, `usage`, `stats` or `levelled`."""
     offset: int
     raws: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -259,6 +263,8 @@ def _opens(peeled: Peeled) -> str:
         return ""
     if peeled.foreign == "levelled" and peeled.severity == "error":
         return "levelled"
+    if peeled.foreign == "logging" and message.startswith(_STATS):
+        return "stats"
     if message.startswith("ERROR:") or (peeled.severity == "error" and peeled.foreign != "glog"):
         return "error"
     if message.startswith("Pyspy dump for PID"):
@@ -276,6 +282,8 @@ def _continues(block: _Block, peeled: Peeled) -> bool:
     if len(block.texts) >= BLOCK_LIMIT or block.size >= BLOCK_BYTES:
         return False
     head, message = block.head, peeled.message
+    if block.how == "stats":
+        return peeled.foreign == "logging" and message.startswith(_STATS_MORE) and len(block.texts) == 1
     if peeled.prefixed:
         return (
             head.foreign == peeled.foreign == "levelled"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from console.engines.openai.adapter import LlamaCpp, OpenAi
 from console.engines.protocol import Engine
 from console.engines.sglang.adapter import Sglang
+from console.engines.vllm.adapter import Vllm
 from console.errors import UsageError
 
-ENGINES: dict[str, Engine] = {"sglang": Sglang()}
+ENGINES: dict[str, Engine] = {each.kind: each for each in (Sglang(), Vllm(), LlamaCpp(), OpenAi())}
 
 
 def engine(kind: str) -> Engine:

@@ -134,6 +134,8 @@ async def _identity(desk: Desk) -> dict[str, Any]:
     from console.operations.host import engine_package
     from console.operations.patches import statuses
 
+    if desk.profile is not None and not engine(desk.profile.engine.kind).package:
+        return {"package": "", "versions": {}, "patches_on": [], "hashes": {}}  # no package of any interpreter
     package = await engine_package(desk)
     found: dict[str, Any] = {
         "package": package.folder,

@@ -12,10 +12,14 @@ MORE = frozenset({"/metrics", "/metrics/", "/server_info", "/get_server_info", "
 
 @lru_cache(maxsize=1)
 def _paths() -> frozenset[str]:
-    from console.engines.registry import engine
+    from console.engines.registry import ENGINES
 
-    adapter = engine("sglang")
-    return MORE | {adapter.ready_path, adapter.info_path, *adapter.loads_paths}
+    asked = {
+        path.partition("?")[0]
+        for adapter in ENGINES.values()
+        for path in (adapter.ready_path, adapter.identity_path, adapter.info_path, *adapter.loads_paths)
+    }
+    return MORE | asked
 
 
 def is_poll(record: LogRecord) -> bool:

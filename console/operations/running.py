@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from console.domain.run import Failure, FileHash, LogRecord, ProcessId, Run, Rung, RunPhase
+from console.domain.run import Failure, FileHash, LogKind, LogRecord, ProcessId, Run, Rung, RunPhase
 from console.domain.text import clean
 from console.engines.protocol import Engine, Watch
 from console.engines.records import LogParser
@@ -31,6 +33,8 @@ ANSWER_S = 3.0
 
 LIVING = (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY, RunPhase.STOPPING)
 
+_YEARLESS = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
+
 State = Mapping[str, Any]
 """What the host says of a run folder (`run_state`)."""
 
@@ -51,6 +55,11 @@ class Reading:
     last_lines: list[str] = field(default_factory=list)
     adapter: Engine | None = None
 
+    @property
+    def by_http(self) -> bool:
+        """Whether HTTP decides that the server is ready, since its log need not say it."""
+        return self.adapter is not None and self.adapter.ready_by_http
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
         self.offset += len(data)
@@ -67,8 +76,9 @@ class Reading:
         for record in records:
             self.watch.see(record)
             self.evidence.update(text for text in self.patterns if text in record.raw)
-            if not self.resolved and self.adapter is not None and "server_args=" in record.raw[:200]:
-                self.resolved = self.adapter.resolved_from_log(record.raw)
+            if record.kind is LogKind.PHASE and self.adapter is not None:
+                told = self.adapter.resolved_from_log(record.raw)
+                self.resolved = {**self.resolved, **told} if told else self.resolved
         if records:
             lines = [line for record in records[-LAST_LINES:] for line in record.raw.split("\n") if line.strip()]
             self.last_lines = (self.last_lines + lines)[-LAST_LINES:]
@@ -152,16 +162,19 @@ def run_with(run: Run, state: State, reading: Reading, *, answers: bool | None =
     watch, ended = reading.watch, not state.get("alive")
     fresh = run_of(state)
     failure = watch.failure(ended=ended and fresh.phase is not RunPhase.EXITED)
-    phase = _phase(fresh.phase, watch, failure, answers)
+    ready = watch.ready or (reading.by_http and bool(answers) and failure is None)
+    phase = _phase(fresh.phase, watch, failure, answers, ready)
     if phase is RunPhase.FAILED and failure is None:
         failure = _ended_without_a_word(state, reading)
     if phase in (RunPhase.EXITED, RunPhase.READY, RunPhase.BUSY):
         failure = None
-    ready_at = _epoch(watch.ready_clock, fresh) if watch.ready_clock else None
+    ready_at = _ready_at(watch, fresh)
+    if ready_at is None and answers and reading.by_http:
+        ready_at = run.ready_at or time.time()
     return replace(
         fresh,
         phase=phase,
-        ready_at=ready_at if phase not in (RunPhase.FAILED, RunPhase.STARTING) or watch.ready else None,
+        ready_at=ready_at if phase not in (RunPhase.FAILED, RunPhase.STARTING) or ready else None,
         ladder=_since_launch(watch, fresh),
         failure=_with_orphans(_held_by_others(failure, state), state),
         evidence=tuple(text for text in reading.patterns if text in reading.evidence),
@@ -169,11 +182,11 @@ def run_with(run: Run, state: State, reading: Reading, *, answers: bool | None =
     )
 
 
-def _phase(bare: RunPhase, watch: Watch, failure: Failure | None, answers: bool | None) -> RunPhase:
+def _phase(bare: RunPhase, watch: Watch, failure: Failure | None, answers: bool | None, ready: bool) -> RunPhase:
     if bare is RunPhase.STARTING:
         if failure is not None:
             return RunPhase.FAILED
-        if not watch.ready:
+        if not ready:
             return RunPhase.STOPPING if watch.stopping else RunPhase.STARTING
         if watch.stopping:
             return RunPhase.STOPPING
@@ -220,14 +233,25 @@ def orphans(processes: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(processes)} of its processes live on: {who}"
 
 
+def _ready_at(watch: Watch, run: Run) -> float | None:
+    """Return when the log says that the server became ready, by its stamps or by its own count of seconds."""
+    if watch.ready_clock:
+        return _epoch(watch.ready_clock, run)
+    return run.started_at + watch.ready_s if watch.ready_s is not None else None
+
+
 def _epoch(clock: str, run: Run) -> float | None:
-    """Return the moment of a log stamp, when that can be right."""
-    try:
-        local = datetime.fromisoformat(clock)
-    except ValueError:
-        return None
-    moment = local.replace(tzinfo=timezone(timedelta(seconds=run.utc_offset_s or 0))).timestamp()
-    return moment if -2 < moment - run.started_at < 7 * 86400 else None
+    """Return the moment of a log stamp, when that can be right; a stamp without a year is of the run's."""
+    zone = timezone(timedelta(seconds=run.utc_offset_s or 0))
+    year = datetime.fromtimestamp(run.started_at, zone).year
+    for text in (f"{year}-{clock}", f"{year + 1}-{clock}") if _YEARLESS.match(clock) else (clock,):
+        try:
+            moment = datetime.fromisoformat(text).replace(tzinfo=zone).timestamp()
+        except ValueError:
+            continue
+        if -2 < moment - run.started_at < 7 * 86400:
+            return moment
+    return None
 
 
 def _since_launch(watch: Watch, run: Run) -> tuple[Rung, ...]:
@@ -261,6 +285,20 @@ async def get_json(desk: Desk, port: int, path: str, *, timeout_s: float = ANSWE
         async with http_client(desk.link, port, timeout_s=timeout_s) as client:
             reply = await client.get(path)
             return reply.json() if reply.status_code == 200 else None
+    except (httpx.HTTPError, ValueError):
+        return None
+
+
+async def get_told(desk: Desk, port: int, path: str, *, timeout_s: float = ANSWER_S) -> Any:
+    """Return a reply of the server, JSON or the text of metrics; `None` when there is none."""
+    import httpx
+
+    try:
+        async with http_client(desk.link, port, timeout_s=timeout_s) as client:
+            reply = await client.get(path)
+            if reply.status_code != 200:
+                return None
+            return reply.json() if reply.text[:1] in ("{", "[") else reply.text
     except (httpx.HTTPError, ValueError):
         return None
 

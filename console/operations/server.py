@@ -204,7 +204,7 @@ async def requests_in_flight(desk: Desk, run: Run) -> int | None:
     """Return running plus waiting requests as the server says; `None` when it does not."""
     adapter = engine(run.engine)
     for path in adapter.loads_paths:
-        count = adapter.in_flight(await running.get_json(desk, run.port, path))
+        count = adapter.in_flight(await running.get_told(desk, run.port, path))
         if count is not None:
             return count
     return None
@@ -214,8 +214,8 @@ async def resolved_arguments(desk: Desk, run: Run) -> Mapping[str, object]:
     """Return the arguments in force: from the server, else from its log; empty when neither tells."""
     adapter = engine(run.engine)
     info = await running.get_json(desk, run.port, adapter.info_path) if run.phase in LIVING else None
-    if isinstance(info, dict):
-        resolved = adapter.resolved(info)
+    if isinstance(info, dict) and (told := adapter.resolved(info)):
+        resolved = told
     elif run.log:
         resolved = run.resolved or (await running.read_through(desk, run)).resolved
     else:
@@ -273,7 +273,7 @@ async def _told(desk: Desk, state: running.State, patterns: Sequence[str]) -> Ru
     reading = await running.read_through(desk, run, patterns)
     reading.take(reading.parser.settle() if state["alive"] else reading.parser.close())
     told = running.run_with(run, state, reading)
-    if told.phase is RunPhase.READY:
+    if told.phase is RunPhase.READY or (reading.by_http and told.phase is RunPhase.STARTING):
         told = running.run_with(run, state, reading, answers=await running.answers(desk, told))
     return told
 
@@ -292,7 +292,7 @@ async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
     listeners = (await desk.link.call("ports", {"port": port})).result["listeners"]
     if not listeners:
         return None
-    info = await running.get_json(desk, port, adapter.ready_path)
+    info = await running.get_json(desk, port, adapter.identity_path)
     if not isinstance(info, dict):
         return None
     owner = listeners[0]

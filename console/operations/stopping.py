@@ -61,6 +61,9 @@ async def _abort(desk: Desk, run: Run, members: Mapping[int, int], say: Say) -> 
         say(f"no request to abort: {'another server has' if listeners else 'nothing listens on'} port {run.port}")
         return
     path, body = engine(run.engine).abort
+    if not path:
+        say(f"no request to abort: {run.engine} has no call for it")
+        return
     try:
         async with http_client(desk.link, run.port, timeout_s=2) as client:
             reply = await client.post(path, json=dict(body))

@@ -22,6 +22,9 @@ LOOK_AGAIN_S = 15.0
 ASK_HTTP_S = 15.0
 """Each question is a line in the server's log."""
 
+ASK_START_S = 1.0
+"""Until a server whose log need not say so is ready."""
+
 ANSWERED_S = 4.0
 
 
@@ -143,8 +146,9 @@ class _Watcher:
                 await following.settle(self._desk, self._run)
                 return False
         run = running.run_with(self._run, state, reading, answers=self._answers)
-        if run.phase in (RunPhase.READY, RunPhase.BUSY) and time.monotonic() >= self._ask_at:
-            self._ask_at = time.monotonic() + ASK_HTTP_S
+        unsaid = run.phase is RunPhase.STARTING and reading.by_http
+        if (unsaid or run.phase in (RunPhase.READY, RunPhase.BUSY)) and time.monotonic() >= self._ask_at:
+            self._ask_at = time.monotonic() + (ASK_START_S if unsaid else ASK_HTTP_S)
             self._answers = _answered_lately(self._desk, run) or await running.answers(self._desk, run)
             run = running.run_with(self._run, state, reading, answers=self._answers)
         shown = self._desk.store.snapshot.run

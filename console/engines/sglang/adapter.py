@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from console.domain.profile import Profile
+from console.engines.flags import Flag, FlagFault
 from console.engines.protocol import Difference, Grammar, Watch
-from console.engines.sglang import command, endpoints
+from console.engines.sglang import command, endpoints, flags
 from console.engines.sglang.grammar import SglangGrammar
 from console.engines.sglang.phases import SglangWatch
 
@@ -18,10 +19,13 @@ class Sglang:
     package: str = "sglang"
     default_port: int = 30000
     ready_path: str = endpoints.READY
+    identity_path: str = endpoints.READY
+    ready_by_http: bool = False
     info_path: str = endpoints.INFO
     loads_paths: tuple[str, ...] = endpoints.LOADS
     abort: tuple[str, Mapping[str, object]] = endpoints.ABORT
     flush_path: str = endpoints.FLUSH
+    titles: tuple[str, ...] = (r"sglang::\w+", r"sglang\.launch_server", r"\bsglang serve\b", r"sglang\.cli\.main")
 
     def redacted(self, argv: Sequence[str]) -> tuple[str, ...]:
         """Return an argument list with secrets taken out."""
@@ -58,3 +62,19 @@ class Sglang:
     def in_flight(self, loads: object) -> int | None:
         """Return running plus waiting requests."""
         return endpoints.in_flight(loads)
+
+    def flag_sources(self) -> tuple[str, ...]:
+        """Return the files that declare flags."""
+        return flags.SOURCES
+
+    def flags_in_source(self, sources: Mapping[str, bytes]) -> Mapping[str, Flag]:
+        """Return the flags that source files declare."""
+        return flags.flags_of(sources)
+
+    def help_command(self, profile: Profile) -> tuple[str, ...]:
+        """Return the command that makes the install tell its flags."""
+        return (profile.engine.python or "python3", "-c", flags.ASK)
+
+    def check(self, profile: Profile, known: Mapping[str, Flag]) -> tuple[FlagFault, ...]:
+        """Return what the install would say of the arguments."""
+        return flags.check(profile.launch.args, known)

@@ -50,6 +50,7 @@ class SglangWatch:
         self._latest = 0.0
         self._ready = False
         self.ready_clock = ""
+        self.ready_s: float | None = None
         self.first_clock = ""
 
     @property

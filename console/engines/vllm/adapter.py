@@ -1,0 +1,80 @@
+"""vLLM behind the engine protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from console.domain.profile import Profile
+from console.engines.flags import Flag, FlagFault
+from console.engines.protocol import Difference, Grammar, Watch
+from console.engines.vllm import command, endpoints, flags
+from console.engines.vllm.grammar import VllmGrammar
+from console.engines.vllm.phases import VllmWatch
+
+
+class Vllm:
+    """The adapter."""
+
+    kind: str = "vllm"
+    package: str = "vllm"
+    default_port: int = 8000
+    ready_path: str = endpoints.READY
+    identity_path: str = endpoints.IDENTITY
+    ready_by_http: bool = False
+    info_path: str = endpoints.INFO
+    loads_paths: tuple[str, ...] = endpoints.LOADS
+    abort: tuple[str, Mapping[str, object]] = endpoints.ABORT
+    flush_path: str = endpoints.FLUSH
+    titles: tuple[str, ...] = (r"VLLM::\w+", r"vllm\.entrypoints\.(?:cli\.main|openai\.api_server)", r"\bvllm serve\b")
+
+    def command(self, profile: Profile) -> tuple[str, ...]:
+        """Return the exact argument list."""
+        return command.command(profile)
+
+    def redacted(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Return an argument list with secrets taken out."""
+        return command.redacted(argv)
+
+    def model_paths(self, profile: Profile) -> tuple[str, ...]:
+        """Return the absolute paths that a launch needs."""
+        return command.model_paths(profile)
+
+    def grammar(self) -> Grammar:
+        """Return a reader of messages for one log."""
+        return VllmGrammar()
+
+    def watch(self) -> Watch:
+        """Return a follower of one run."""
+        return VllmWatch()
+
+    def resolved(self, info: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the settings in force from `/server_info`."""
+        return endpoints.resolved(info)
+
+    def resolved_from_log(self, message: str) -> Mapping[str, object]:
+        """Return what the lines of arguments and of the configuration tell."""
+        return command.resolved_from_log(message)
+
+    def differences(self, profile: Profile, resolved: Mapping[str, object]) -> Sequence[Difference]:
+        """Return what was asked for and is in force otherwise."""
+        return command.differences(profile, resolved)
+
+    def in_flight(self, loads: object) -> int | None:
+        """Return running plus waiting requests."""
+        return endpoints.in_flight(loads)
+
+    def flag_sources(self) -> tuple[str, ...]:
+        """Return the files that declare flags."""
+        return flags.SOURCES
+
+    def flags_in_source(self, sources: Mapping[str, bytes]) -> Mapping[str, Flag]:
+        """Return the flags that source files declare."""
+        return flags.flags_of(sources)
+
+    def help_command(self, profile: Profile) -> tuple[str, ...]:
+        """Return the command that makes the install tell its flags."""
+        return (profile.engine.python or "python3", "-c", flags.ASK)
+
+    def check(self, profile: Profile, known: Mapping[str, Flag]) -> tuple[FlagFault, ...]:
+        """Return what the install would say of the arguments."""
+        return flags.check(profile.launch.args, known)
