@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from console.config import paths
 from console.config.profiles import load_profile
 from console.config.secrecy import REDACTED, is_secret_name, with_secret_args
-from console.domain.profile import Profile, Secret
+from console.domain.profile import ArgValue, Profile, Secret
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError
 from console.operations.running import LIVING
@@ -89,6 +90,48 @@ def _shell_value(name: str, value: str | Secret) -> str:
 def _variable(secret: Secret) -> str:
     """Return how a shell fills a secret in; one of the host's must be there."""
     return f'"${{{secret.name}:?}}"' if secret.source == "host-env" else f'"${secret.name}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One argument or variable of a profile, as it may be shown, and where it stands."""
+
+    name: str
+    value: str
+    file: str = ""
+    line: int = 0
+
+
+def rows(profile: Profile) -> list[Row]:
+    """Return the arguments of a profile, then its variables."""
+    launch = profile.launch
+    found = [_row(profile, f"launch.args.{name}", name, _word(name, value)) for name, value in launch.args.items()]
+    for name, secret in launch.secret_args.items():
+        found.append(_row(profile, f"launch.args.{name}", name, _from(secret)))
+    for name, given in launch.env.items():
+        value = _from(given) if isinstance(given, Secret) else REDACTED if is_secret_name(name) else given
+        found.append(_row(profile, f"launch.env.{name}", name, value))
+    return found + [_row(profile, f"launch.env.{name}", name, "unset") for name in launch.unset]
+
+
+def _row(profile: Profile, key: str, name: str, value: str) -> Row:
+    file, line = profile.origins.get(key, ("", 0))
+    return Row(name, value, file, line)
+
+
+def _from(secret: Secret) -> str:
+    whose = "the host's environment" if secret.source == "host-env" else "the environment"
+    return f"{secret.name} of {whose}" if secret.name else f"from {whose}"
+
+
+def _word(name: str, value: ArgValue) -> str:
+    if isinstance(value, bool):
+        return "given" if value else "not given"
+    if is_secret_name(name):
+        return REDACTED
+    if isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False)
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def shown_env(profile: Profile) -> dict[str, object]:

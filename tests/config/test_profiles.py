@@ -9,7 +9,7 @@ import tomlkit
 
 from console.config import edit, paths
 from console.config.profiles import load_profile, parse_profile
-from console.domain.profile import Secret
+from console.domain.profile import Profile, Secret
 from console.errors import FormatError, UsageError
 
 FULL = """\
@@ -120,6 +120,82 @@ def test_layers(tmp_path: Path) -> None:
     assert (profile.launch.args["model-path"], profile.launch.port) == ("/m", 31000)
     assert profile.patches_on == ()
     assert profile.winner is None, "evidence belongs to the file that it was measured for"
+
+
+def layered(folder: Path, base: str, arm: str) -> Profile:
+    (folder / "base.toml").write_text(base)
+    (folder / "arm.toml").write_text(f'extends = "base"\n{arm}')
+    return load_profile(folder / "arm.toml")
+
+
+def test_an_arm_is_a_short_file(tmp_path: Path) -> None:
+    """It takes arguments and variables of its base away with `false`, and another spelling replaces a flag."""
+    base = """\
+[launch.args]
+model-path = "m"
+tp = 8
+disable-cuda-graph = true
+deepep-config = { a = 1, b = 2 }
+[launch.env]
+A = "1"
+HF_TOKEN = { from = "env" }
+[patches]
+on = ["x", "y"]
+"""
+    arm = """\
+[launch.args]
+tp-size = 4
+disable-cuda-graph = false
+deepep-config = { a = 3 }
+[launch.env]
+A = false
+B = "2"
+"""
+    profile = layered(tmp_path, base, arm)
+    expected = {"model-path": "m", "disable-cuda-graph": False, "deepep-config": {"a": 3}, "tp-size": 4}
+    assert profile.launch.args == expected
+    assert profile.launch.env == {"HF_TOKEN": Secret("env"), "B": "2"}
+    assert profile.launch.unset == ("A",)
+    assert profile.patches_on == ("x", "y")
+    assert profile.layers == (f"{tmp_path}/arm.toml", f"{tmp_path}/base.toml")
+    assert profile.origins["launch.args.tp-size"] == (f"{tmp_path}/arm.toml", 3)
+    assert profile.origins["launch.args.model-path"] == (f"{tmp_path}/base.toml", 2)
+    assert profile.origins["launch.env.A"] == (f"{tmp_path}/arm.toml", 7)
+    assert profile.origins["patches.on"] == (f"{tmp_path}/base.toml", 10)
+    assert "launch.port" not in profile.origins, "a default stands nowhere"
+
+
+def test_an_own_profile_may_extend_the_shipped_one_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "profiles" / "glm5-nvfp4.toml"
+    own.parent.mkdir()
+    own.write_text('extends = "glm5-nvfp4"\n[launch.args]\ntp-size = 4\n')
+    profile = load_profile(own)
+    assert (profile.launch.args["tp-size"], profile.launch.args["quantization"]) == (4, "modelopt_fp4")
+    assert profile.layers[1] == str(paths.shipped_folder() / "glm5-nvfp4.toml")
+    own.rename(own.with_name("alone.toml"))
+    (tmp_path / "profiles" / "alone.toml").write_text('extends = "alone"\n')
+    with pytest.raises(FormatError, match=r"alone.toml:1: extends goes in a circle: alone → alone"):
+        load_profile(tmp_path / "profiles" / "alone.toml")
+
+
+def test_a_missing_base_below_the_first_is_told_where_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text('\nextends = "gone"\n')
+    (tmp_path / "arm.toml").write_text('extends = "base"\n')
+    with pytest.raises(FormatError, match=rf"^{tmp_path}/base.toml:2: extends = 'gone': no such profile"):
+        load_profile(tmp_path / "arm.toml")
+
+
+def test_a_fault_of_the_arm_is_told_with_its_own_line(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=rf"^{tmp_path}/arm.toml:4: launch.port must be an integer, not a string"):
+        layered(tmp_path, "[launch]\nport = 1\n", "\n[launch]\nport = 'x'\n")
+
+
+def test_flags_whose_value_is_a_secret(tmp_path: Path) -> None:
+    text = '[launch.args]\napi-key = { from = "env" }\nadmin-api-key = { from = "host-env", name = "ADMIN" }\n'
+    launch = parse_profile(text, "p.toml").launch
+    assert launch.args == {}
+    assert launch.secret_args == {"api-key": Secret("env", "API_KEY"), "admin-api-key": Secret("host-env", "ADMIN")}
 
 
 def test_a_fault_of_the_base_is_told_with_its_own_line(tmp_path: Path) -> None:

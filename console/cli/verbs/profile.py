@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Output
@@ -105,8 +106,24 @@ async def show_profile(args: argparse.Namespace, desk: Desk | None, out: Output)
     out.line(f"  bench     {concurrency} streams, {profile.bench.input_tokens} in, {profile.bench.output_tokens} out")
     if profile.target.output_tok_s:
         out.line(f"  target    {profile.target.output_tok_s:,.0f} tok/s ({profile.target.origin})")
+    if len(profile.layers) > 1:
+        out.line(f"  extends   {' → '.join(Path(file).stem for file in profile.layers[1:])}")
+    for line in _arguments(profile):
+        out.line(line)
     out.line(f"  command   {profiles.shell_command(profile)}")
     return 0
+
+
+def _arguments(profile: Profile) -> list[str]:
+    """Return every argument and variable with its place."""
+    from console.operations import profiles
+
+    rows = []
+    for row in profiles.rows(profile):
+        place = f"{Path(row.file).name}:{row.line}" if row.file else ""
+        rows.append((row.name, row.value, place))
+    sizes = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    return [f"  {name:<{sizes[0]}}  {value:<{min(sizes[1], 40)}}   {place}" for name, value, place in rows]
 
 
 async def show_command(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
