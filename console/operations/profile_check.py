@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from console.errors import ConsoleError, RemoteError, UsageError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
+    from console.operations.install_flags import InstallFlags
 
 ERROR, WARNING = "error", "warning"
 
@@ -53,14 +54,21 @@ class Finding:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
-async def check(profile: Profile, desk: Desk | None) -> tuple[Finding, ...]:
-    """Return what is wrong with a profile; with a desk, also against the host's own install and model."""
-    model, gpus = demands.ModelFacts(), None
+async def check(profile: Profile, desk: Desk | None, *, ask: bool = True) -> tuple[Finding, ...]:
+    """Return what is wrong with a profile; with a desk, also against the host's own install and model.
+
+    Args:
+        profile: The profile.
+        desk: Its host, or `None` for the file alone.
+        ask: Whether an install that was not asked for its flags before may be started to tell them.
+    """
+    model, gpus, install = demands.ModelFacts(), None, None
     found = [*_engine(profile), *_values(profile), *_spellings(profile), *_patches(profile), *_bench(profile)]
     if desk is not None:
+        install = await _install(desk, profile, ask=ask)
         told, model, gpus = await _on_host(desk, profile)
-        found += told
-    found += _demanded(profile, model, gpus)
+        found += [*told, *_compared(profile, install, ask=ask)]
+    found += _demanded(profile, model, gpus, install.known if install is not None else {})
     return tuple(_once(_placed(profile, each) for each in found))
 
 
@@ -173,12 +181,26 @@ def _patches(profile: Profile) -> list[Finding]:
     return found
 
 
-def _demanded(profile: Profile, model: demands.ModelFacts, gpus: int | None) -> list[Finding]:
+def _demanded(profile: Profile, model: demands.ModelFacts, gpus: int | None, known: Collection[str]) -> list[Finding]:
+    """Ask the engine's assertions of the arguments, abbreviations written whole."""
     ask = _DEMANDS.get(profile.engine.kind)
-    return [
-        Finding(ERROR if each.fatal else WARNING, f"launch.args.{each.flag}", f"{each.flag} {each.text}", each.hint)
-        for each in (ask(profile, model, gpus) if ask is not None else ())
-    ]
+    if ask is None:
+        return []
+    whole = {name: _whole(name, known) for name in profile.launch.args}
+    given = {full: name for name, full in whole.items()}
+    args = {whole[name]: value for name, value in profile.launch.args.items()}
+    asked = replace(profile, launch=replace(profile.launch, args=args))
+    found = []
+    for each in ask(asked, model, gpus):
+        flag = given.get(each.flag, each.flag)
+        severity = ERROR if each.fatal else WARNING
+        found.append(Finding(severity, f"launch.args.{flag}", f"{flag} {each.text}", each.hint))
+    return found
+
+
+def _whole(name: str, known: Collection[str]) -> str:
+    longer = [each for each in known if each.startswith(name)]
+    return longer[0] if name not in known and len(longer) == 1 else name
 
 
 async def _on_host(desk: Desk, profile: Profile) -> tuple[list[Finding], demands.ModelFacts, int | None]:
@@ -201,7 +223,6 @@ async def _on_host(desk: Desk, profile: Profile) -> tuple[list[Finding], demands
         found.append(Finding(WARNING, _model_key(profile), f"{said.get('path')}: {said['fault']}"))
     for shard in _texts(said, "shards_missing")[:3]:
         found.append(Finding(ERROR, _model_key(profile), f"{shard} of the model's index is not there"))
-    found += await _flags(desk, profile)
     return found + await _states(desk, profile), demands.model_facts(said), gpus
 
 
@@ -226,28 +247,34 @@ def _texts(said: Mapping[str, object] | None, name: str) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list) else []
 
 
-async def _flags(desk: Desk, profile: Profile) -> list[Finding]:
-    """Compare the arguments with the flags that the install's own source declares."""
-    from console.engines.sglang import flags
-    from console.operations.host import engine_package
-    from console.operations.source import open_document
+async def _install(desk: Desk, profile: Profile, *, ask: bool) -> InstallFlags | None:
+    """Return the flags that the install takes; `None` for an engine that is not known."""
+    from console.operations.install_flags import InstallFlags, install_flags
 
-    if profile.engine.kind != "sglang":
-        return []
     try:
-        package = await engine_package(desk)
-        document = await open_document(desk, f"{package.folder}/{flags.SOURCE}")
+        engine(profile.engine.kind)
+        return await install_flags(desk, profile, ask=ask)
+    except UsageError:
+        return None
     except RemoteError as error:
-        return [Finding(WARNING, "engine.python", f"the install could not be read: {error.one_line()}")]
-    known = flags.flags_of(b"\n".join(document.lines))
+        return InstallFlags({}, "the install", f"could not be read: {error.one_line()}")
+
+
+def _compared(profile: Profile, install: InstallFlags | None, *, ask: bool) -> list[Finding]:
+    """Compare the arguments with the flags of the install."""
+    if install is None:
+        return []
+    if not install.known:
+        said = f"{install.install} {install.how}"
+        return [Finding(WARNING, "engine.python", said)] if ask else []
     return [
         Finding(
             ERROR if fault.fatal else WARNING,
             f"launch.args.{fault.flag}",
-            f"{fault.flag} {fault.what} ({package.name} {package.version or 'of unknown version'})",
+            f"{fault.flag} {fault.what} ({install.install})",
             fault.hint,
         )
-        for fault in flags.faults(profile.launch.args, known)
+        for fault in engine(profile.engine.kind).check(profile, install.known)
     ]
 
 
