@@ -69,3 +69,22 @@ async def test_one_key_turns_the_profiles_set_on_or_off_after_its_plan_was_shown
         assert asked == []
         await pilot.press("y")
         await until(pilot, lambda: asked == [(on, planned)])
+
+
+@pytest.mark.parametrize(("width", "sides"), [(80, False), (200, True)])
+async def test_the_preview_is_the_compare_view_with_two_sides_where_changed_lines_fit(
+    cockpit: Bench, width: int, sides: bool
+) -> None:
+    before = b"".join(b"line %d\n" % number for number in range(40))
+    after = before.replace(b"line 20\n", b"line twenty, which is longer than it was before\n")
+    change = FileChange("srt/m.py", "srt/m.py", before, after, "1", "2")
+    status = replace(fakes.patches()[1], disk=DiskState.OFF, reason="at line 21", changes=(change,))
+    app, _, _ = cockpit(fakes.snapshot(patches=(status,)))
+    async with app.run_test(size=(width, 45)) as pilot:
+        await open_cockpit(pilot)
+        await pilot.press("2", "plus")
+        await until(pilot, lambda: "line twenty, which is longer than it was before" in shown(app))
+        compared = app.cockpit.patches.compared
+        assert compared.two_sides is sides
+        assert ("- line 20" in shown(app)) is not sides
+        assert "on disk" in shown(app)

@@ -10,17 +10,22 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from console.domain.patch import DiskState, PatchStatus
+from console.domain.patch import DiskState, FileChange, PatchStatus
 from console.domain.text import SafeText, clean
 from console.operations.catalogue import verbs_of
 from console.state.store import Snapshot
 from console.ui.modals.confirm import ConfirmModal
 from console.ui.modals.prompt import PromptModal
+from console.ui.widgets.compare import SIDE_LEAST, CompareView
 from console.ui.widgets.diff import DiffView, counts
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.patches import PatchList
 from console.ui.worker import launch, owner
+
+CHANGED = ("changed", "added", "removed")
+ROOM = 8
+"""Columns of one side beside its text: mark, number and sign."""
 
 
 def questions(status: PatchStatus, snapshot: Snapshot) -> list[str]:
@@ -56,6 +61,33 @@ class PatchDiff(DiffView, Framed):
     DEFAULT_CLASSES = ""
 
 
+class PatchCompare(CompareView):
+    """What switching the patch would write, as every comparison is shown: two sides where there is room."""
+
+    _widest = 0
+    """Characters of the longest changed line."""
+
+    def show_changes(self, changes: tuple[FileChange, ...]) -> None:
+        """Show a plan; the place in it stays while it is the same one."""
+        from console.operations import comparing
+
+        comparison = comparing.of_changes(changes)
+        if comparison == self.comparison:
+            return
+        self.beside = True
+        self.show(comparison)
+        self._widest = max((max(len(r.before), len(r.after)) for r in self.rows if r.kind in CHANGED), default=0)
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Show two sides where every changed line fits whole, else one."""
+        width = self.size.width
+        beside = width >= max(SIDE_LEAST, 2 * (self._widest + ROOM))
+        if self.beside != beside:
+            self.beside = beside
+            self.build()
+
+
 class PatchesPane(Vertical, Framed):
     """Patches with their state, and a diff."""
 
@@ -77,6 +109,7 @@ class PatchesPane(Vertical, Framed):
         """Put the list above the diff."""
         yield PatchList()
         yield PatchDiff("patch-diff", "the diff of what space would do")
+        yield PatchCompare()
 
     @property
     def list(self) -> PatchList:
@@ -87,6 +120,11 @@ class PatchesPane(Vertical, Framed):
     def diff(self) -> PatchDiff:
         """The diff."""
         return self.query_one(PatchDiff)
+
+    @property
+    def compared(self) -> PatchCompare:
+        """The whole change, where it is known."""
+        return self.query_one(PatchCompare)
 
     def focus(self, scroll_visible: bool = True, **_: object) -> Widget:  # type: ignore[override]
         """Focus the list."""
@@ -109,7 +147,10 @@ class PatchesPane(Vertical, Framed):
     def _preview(self) -> None:
         status = self.list.current
         diff = self.diff
+        whole = bool(status and status.changes and not status.conflict)
+        self.compared.display = whole
         if status is None:
+            diff.styles.height = "1fr"
             diff.show((), " ")
             diff.entitle("", "", "")
             self.entitle("2", "Patches")
@@ -119,7 +160,11 @@ class PatchesPane(Vertical, Framed):
         files = ", ".join(file.rpartition("/")[2] for file in status.files)
         diff.entitle("", clean(files), f"+{added} −{removed}" if status.diff else "")
         reason = status.reason or status.process_reason or "nothing to change"
-        diff.show((*evidence(status), *(status.diff or status.conflict)), reason)
+        rows = evidence(status)
+        diff.styles.height = 1 + len(rows) if whole else "1fr"
+        diff.show(rows if whole else (*rows, *status.conflict, *status.diff), reason)
+        if whole:
+            self.compared.show_changes(status.changes)
         said = f"space {verb} +{added} −{removed}" if status.diff else ""
         self.entitle("2", "Patches", said)
 
@@ -129,6 +174,9 @@ class PatchesPane(Vertical, Framed):
         if status is None or not status.files:
             return
         line = None
+        if event.lines is self.compared and (row := self.compared.here) is not None:
+            owner(self).cockpit.open_file(status.changes[row.file].shown, row.left or row.right or None)
+            return
         if event.lines is self.diff or status.diff:
             above = len(evidence(status))
             upto = status.diff[: max(0, event.index + 1 - above)] if event.lines is self.diff else status.diff
@@ -139,7 +187,7 @@ class PatchesPane(Vertical, Framed):
 
     def action_hunk(self, way: int) -> None:
         """Go through the hunks of the diff."""
-        self.diff.action_hunk(way)
+        (self.compared if self.compared.display else self.diff).action_hunk(way)
 
     def action_toggle_patch(self) -> None:
         """Apply or revert at once; drift, fuzz and dirty files ask first."""
