@@ -74,7 +74,7 @@ class RecordFilter:
             told.append(f"{'not ' if self.inverse else ''}{self.pattern.pattern}")
         if self.ranks:
             told.append("rank " + " ".join(f"{name}{number}" for name, number in self.ranks))
-        if self.level:
+        if self._least:
             told.append(self.level if self.level == LEVELS[-1] else f"{self.level} and worse")
         if self.kinds:
             told.append("kind " + ",".join(sorted(self.kinds)))

@@ -29,7 +29,7 @@ class TextLines(Lines):
 
     def on_resize(self) -> None:
         """Cut the lines for the new width."""
-        width = max(20, self.scrollable_content_region.width)
+        width = max(20, self.size.width - 2)  # the scroll bar is not there yet
         if width != self._width:
             self._width = width
             self._cuts = [

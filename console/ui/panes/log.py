@@ -148,7 +148,7 @@ class LogPane(Vertical, Framed):
         new = f"{view.missed:,} new, " if view.missed else ""
         row = view.here
         moment = row.moment if row is not None else None
-        ago = f" {age(self._now - moment)} ago" if moment is not None and self._now > moment else ""
+        ago = f", {age(self._now - moment)} back" if moment is not None and self._now > moment else ""
         return f"paused{ago}, {new}G follows"
 
     # filters

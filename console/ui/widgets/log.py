@@ -13,12 +13,15 @@ from textual.reactive import var
 from console.domain.run import LogRecord
 from console.domain.text import SafeText, clean
 from console.operations.log_filter import RecordFilter
-from console.ui.drawing import Span, wrapped
+from console.ui.drawing import Span, width_of, wrapped
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.log_rows import MARK, POLL, Book, Ring, Row
-from console.ui.widgets.log_words import SHOWN, amount, last_words, ranks_of, safe
+from console.ui.widgets.log_words import SHOWN, amount, cut, last_words, ranks_of, safe
 
 PAINTS_PER_S = 8
+
+LAST_WORDS = 60
+"""Characters of what was thrown, behind a folded traceback."""
 
 WIDEST = 2100
 """Cells that long lines can be scrolled through."""
@@ -174,26 +177,27 @@ class LogView(Lines):
         return [("▌ " if index == self.cursor and not self.following else "  ", "accent")]
 
     def line(self, index: int, width: int) -> Sequence[Span]:
-        """Return one row."""
+        """Return one row; what is folded or cut off is told inside the window."""
         row, line = self.rows[index]
-        raw = row.raw
-        more: list[Span] = []
-        if "\n" in raw:
-            lines = raw.split("\n")
-            if not line:
-                more = [(" ▾" if row.opened else f" ▸ {len(lines) - 1:,} more lines", "accent")]
-                if not row.opened and row.word in ("failure", "error"):
-                    more.append((f"  {safe(last_words(lines))}", "bad"))
-                if many := ranks_of(row.source):
-                    more.append((f"  {many}", "warn"))
-            raw = lines[line] if line < len(lines) else ""
-        hidden = len(raw) - SHOWN if len(raw) > SHOWN else 0
-        if row.length and not line:
-            hidden = row.length - min(len(raw), SHOWN)
-        if hidden:
-            raw = raw[:SHOWN]
-            more.insert(0, (f" {amount(hidden)}", "accent"))
-        return [*self._found(safe(raw), _INKS.get(row.word, "")), *more]
+        lines = row.raw.split("\n") if "\n" in row.raw else [row.raw]
+        raw = lines[line] if line < len(lines) else ""
+        more = self._folded(row, lines) if len(lines) > 1 and not line else []
+        size = row.length if row.length and not line else len(raw)
+        if size > SHOWN:
+            more.insert(0, (f" {amount(max(0, size - width))}", "accent"))
+        drawn = [*self._found(safe(raw[:SHOWN]), _INKS.get(row.word, ""))]
+        if not more or (row.opened and size <= SHOWN):
+            return [*drawn, *more]
+        space = max(width // 2, width - width_of(more))
+        return [*cut(drawn, space), *more]
+
+    def _folded(self, row: Row, lines: Sequence[str]) -> list[Span]:
+        more: list[Span] = [(" ▾" if row.opened else f" ▸ {len(lines) - 1:,} more lines", "accent")]
+        if many := ranks_of(row.source):
+            more.append((f"  {many}", "warn"))
+        if not row.opened and row.word in ("failure", "error"):
+            more.append((f"  {safe(last_words(lines))[:LAST_WORDS]}", "bad"))
+        return more
 
     def _found(self, text: SafeText, ink: str) -> list[Span]:
         match = self.pattern.search(text) if self.pattern else None

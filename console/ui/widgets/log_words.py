@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from rich.cells import cell_len
+
 from console.domain.text import SafeText, clean
+from console.ui.drawing import Span, fit
 
 SHOWN = 2000
 """Characters of a line that are drawn; enter opens the rest."""
@@ -21,9 +24,21 @@ def safe(text: str) -> SafeText:
 
 def amount(size: int) -> str:
     """Return how much of a line is not drawn."""
-    if size < 10_000:
+    if size < 10 << 10:
         return f"(+{size:,} B)"
-    return f"(+{size / 1e3:,.0f} kB)" if size < 1e6 else f"(+{size / 1e6:,.1f} MB)"
+    return f"(+{size / (1 << 10):,.0f} kB)" if size < 1 << 20 else f"(+{size / (1 << 20):,.1f} MB)"
+
+
+def cut(spans: Sequence[Span], width: int) -> list[Span]:
+    """Return spans in at most so many cells, with an ellipsis where something is missing."""
+    kept: list[Span] = []
+    for text, ink in spans:
+        size = cell_len(text)
+        if size >= width:
+            return [*kept, (fit(text, width), ink)]
+        kept.append((text, ink))
+        width -= size
+    return kept
 
 
 def last_words(lines: Sequence[str]) -> str:
