@@ -180,6 +180,10 @@ def _worded(error: RemoteError, name: str, verb: str) -> Exception:
         return RefusedError(f"{verb} {name}: {owner} is writing to {path}", why, hint)
     if error.kind == "syntax":
         return RefusedError(f"{verb} {name}: {path} would not compile", error.detail, "nothing was written")
+    if error.kind == "degraded":
+        why = error.title.partition(": ")[2] or error.title
+        hint = "nothing was written; install python3 (3.9 or newer) there, or name one in the profile: [engine] python"
+        return RefusedError(f"{verb} {name}: {why}", error.detail, hint)
     if error.kind == "outside":
         return RefusedError(f"{verb} {name}: {error.title}", hint="nothing was written")
     title = f"{verb} {name}: {error.title}"

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from console.errors import LinkLostError, RemoteError
 from console.remote import shell_scripts as scripts
 from console.remote.client import Reply
-from console.remote.outpost import git, reading, search, wire
+from console.remote.outpost import git, reading, resolving, search, wire
 from console.remote.outpost.calls import Call, Fault
 from console.remote.outpost.files import ROOM
 from console.remote.outpost.paths import to_text
@@ -54,6 +55,7 @@ class ShellClient:
             "git_show": self._git_show,
             "snapshot": self._snapshot,
             "transaction": self._transaction,
+            "package_at": self._package_at,
         }
 
     @property
@@ -271,6 +273,23 @@ class ShellClient:
             b"".join(bodies),
         )
 
+    async def _package_at(self, args: Mapping[str, Any], _body: bytes, deadline_s: float) -> Reply:
+        """Tell name and version of a package folder, as the metadata beside it say."""
+        asked = str(args["folder"])
+        done = await self._sh(scripts.PACKAGE, asked, deadline_s=deadline_s)
+        if done.status == 44:
+            raise Fault("no_package", "is no Python package (no __init__.py)", path=asked)
+        if done.status:
+            raise fault_of(done, asked)
+        folder, *fields = to_text(done.output).split("\0")
+        name = os.path.basename(folder)
+        found = list(zip(*[iter(fields)] * 3, strict=False))
+        close = [
+            row for row in found if resolving.plain(re.split(r"-|\.egg", os.path.basename(row[0]))[0]) == name.lower()
+        ]
+        info, version, _ = next(iter(close or [row for row in found if row[2] == name]), ("", "", ""))
+        return Reply({"name": name, "folder": folder, "version": version or None, "version_from": info})
+
     async def _git(self, folder: str, *args: str, deadline_s: float, ok: tuple[int, ...] = (0,)) -> bytes:
         done = await self._sh(scripts.GIT, folder, *git.PLAIN, *args, deadline_s=deadline_s)
         if done.status == 127:
@@ -314,14 +333,34 @@ class ShellClient:
         return Reply({"path": path, "rev": rev}, body)
 
     async def _transaction(self, args: Mapping[str, Any], body: bytes, deadline_s: float) -> Reply:
+        """Change one file: compared, written beside it, renamed and read back. More is refused.
+
+        Several files need a journal that is carried on after a cut, which takes a program on the host.
+        """
         files = args.get("files") or []
-        if len(files) != 1 or files[0].get("before") is None or files[0].get("after") is None:
-            raise Fault("degraded", "without Python on the host only one existing file can be changed at once")
+        without = "cannot be written without Python on the host"
+        if len(files) != 1:
+            names = ", ".join(str(file["path"]) for file in files[:4]) + (" …" if len(files) > 4 else "")
+            raise Fault(
+                "degraded",
+                f"{len(files)} files at once {without}",
+                detail=f"{names}: a cut between two of them could not be told or undone",
+            )
         spec = files[0]
         asked = str(spec["path"])
+        if spec.get("mode") is not None and spec["before"] == spec["after"]:
+            raise Fault("degraded", f"a change of mode {without}", detail=asked)
         path = os.path.join(str(args["root"]), asked)
+        new = body[: int(spec["size"])] if spec.get("after") else b""
+        # what a set has between two of its patches comes behind; only a journal would keep it
         done = await self._sh(
-            scripts.SWAP, path, str(args["root"]), spec["before"], spec["after"], input=body, deadline_s=deadline_s
+            scripts.SWAP,
+            path,
+            str(args["root"]),
+            spec["before"] or "",
+            spec["after"] or "",
+            input=new,
+            deadline_s=deadline_s,
         )
         words = done.output.decode("utf-8", "replace").split()
         if done.status == 40:
@@ -336,6 +375,9 @@ class ShellClient:
             raise Fault("outside", "leads outside the package folder", path=asked)
         if done.status == 42:
             raise Fault("readback", "the bytes read back are not the bytes written", path=asked)
+        if done.status == 43:
+            folder = os.path.dirname(asked)
+            raise Fault("degraded", f"a file in a new folder {without}", detail=f"{folder} is not there; make it first")
         if done.status:
             raise fault_of(done, asked)
         return Reply(
@@ -345,6 +387,9 @@ class ShellClient:
                 "compiled_by": "",
                 "compile_note": "no Python on the host",
                 "recovered": [],
-                "notes": ["the host has no Python: written by sh, without a patch journal there"],
+                "notes": [
+                    "the host has no Python: written by sh, without a patch journal there: "
+                    "it comes off by its own definition only, and z cannot take it back"
+                ],
             }
         )

@@ -109,23 +109,33 @@ SWAP = (
     _PATHS
     + r"""
 home "$2"; root=$(readlink -f -- "$p") || exit 2
-home "$1"; path=$(readlink -f -- "$p") || exit 2
+home "$1"; folder=$(readlink -f -- "${p%/*}") || exit 43
+case $folder/ in "$root"/*) ;; *) exit 41;; esac
+if ! [ -d "$folder" ]; then exit 43; fi
+path=$(readlink -f -- "$p") || exit 2
 case $path in "$root"/*) ;; *) exit 41;; esac
-sum() { s=$(sha256sum < "$1") || return 1; printf '%s' "${s%% *}"; }
-if ! [ -f "$path" ]; then exit 2; fi
-if ! [ -w "$path" ]; then exit 13; fi
-found=$(sum "$path") || exit 13
-if [ "$found" != "$3" ]; then printf '%s' "$found"; exit 40; fi
-temp="${path%/*}/.${path##*/}.tokwatt-$$"
-trap 'rm -f -- "$temp"' EXIT
-cp -p -- "$path" "$temp" && cat > "$temp" || exit 1
-if [ "$(sum "$temp")" != "$4" ]; then exit 42; fi
-sync "$temp" 2>/dev/null || sync
-found=$(sum "$path") || exit 13
-if [ "$found" != "$3" ]; then printf '%s' "$found"; exit 40; fi
-mv -f -- "$temp" "$path" || exit 1
+sum() { if ! [ -e "$1" ]; then s=; return 0; fi; s=$(sha256sum < "$1") || return 1; s=${s%% *}; }
+same() { sum "$path" || exit 13; if [ "$s" != "$1" ]; then printf '%s' "$s"; exit 40; fi; }
+if [ -n "$3" ] && ! [ -f "$path" ]; then exit 2; fi
+if [ -n "$3" ] && ! [ -w "$path" ]; then exit 13; fi
+if ! [ -w "$folder" ]; then exit 13; fi
+same "$3"
+if [ -z "$4" ]; then
+  rm -f -- "$path" || exit 1
+else
+  temp="${path%/*}/.${path##*/}.tokwatt-$$"
+  trap 'rm -f -- "$temp"' EXIT
+  if [ -n "$3" ]; then cp -p -- "$path" "$temp" || exit 1; fi
+  cat > "$temp" || exit 1
+  sum "$temp" || exit 13
+  if [ "$s" != "$4" ]; then exit 42; fi
+  sync "$temp" 2>/dev/null || sync
+  same "$3"
+  if [ -n "$3" ]; then mv -f -- "$temp" "$path" || exit 1; else mv -n -- "$temp" "$path" || exit 1; fi
+fi
 sync "${path%/*}" 2>/dev/null || sync
-if [ "$(sum "$path")" != "$4" ]; then exit 42; fi
+sum "$path" || exit 13
+if [ "$s" != "$4" ]; then exit 42; fi
 """
 )
 
@@ -146,6 +156,21 @@ for a; do
   else
     printf '\0'
   fi
+done
+"""
+)
+
+PACKAGE = (
+    _PATHS
+    + r"""
+home "$1"; case $p in /*) ;; *) p=$PWD/$p;; esac; p=${p%/}
+if ! [ -d "$p" ]; then exit 2; fi
+if ! [ -e "$p/__init__.py" ]; then exit 44; fi
+printf '%s\0' "$p"
+for f in "${p%/*}"/*.dist-info/METADATA "${p%/*}"/*.egg-info/PKG-INFO; do
+  if ! [ -f "$f" ] || grep -q '"editable": true' "${f%/*}/direct_url.json" 2>/dev/null; then continue; fi
+  printf '%s\0%s\0%s\0' "${f%/*}" "$(grep -m1 '^Version: ' "$f" | cut -d' ' -f2)" \
+    "$(head -n1 "${f%/*}/top_level.txt" 2>/dev/null)"
 done
 """
 )
