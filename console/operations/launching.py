@@ -7,10 +7,10 @@ import json
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from console.config.secrecy import without_secrets
+from console.config.secrecy import REDACTED, with_secret_args, without_secrets
 from console.domain.patch import DiskState
 from console.domain.profile import Profile, Secret
 from console.domain.run import Run
@@ -89,13 +89,14 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
     """Start the server as a new run; return the state of its folder."""
     adapter = engine(profile.engine.kind)
     env, host_env = environment(profile)
-    argv = adapter.command(profile)
+    argv = adapter.command(with_secret_args(profile, lambda secret: _secret(profile, "launch.args", secret, host_env)))
+    shown = adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
     record: dict[str, Any] = {
         "profile": profile.name,
         "profile_text": _text(profile),
         "engine": profile.engine.kind,
         "port": profile.launch.port,
-        "argv": list(adapter.redacted(argv)),
+        "argv": list(shown),
         "operator": desk.operator,
         "host": desk.link.host.name,
         "badge": desk.link.host.badge,
@@ -103,7 +104,7 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
         **await _identity(desk),
     }
     args = {"cwd": profile.launch.workdir, "record": record, "host_env": host_env}
-    body = json.dumps({"argv": list(argv), "env": env}).encode()
+    body = json.dumps({"argv": list(argv), "env": env, "unset": list(profile.launch.unset)}).encode()
     try:
         return (await desk.link.call("launch", args, body, deadline_s=60)).result
     except RemoteError as error:
@@ -120,13 +121,24 @@ def environment(profile: Profile) -> tuple[dict[str, str], list[str]]:
     for name, value in profile.launch.env.items():
         if not isinstance(value, Secret):
             env[name] = value
-        elif value.source == "host-env":
+        elif value.source == "host-env" and value.name in ("", name):
             host_env.append(name)
-        elif name in os.environ:
-            env[name] = os.environ[name]
         else:
-            raise UsageError(f"{profile.path or profile.name}: launch.env.{name} is not in this console's environment")
+            env[name] = _secret(profile, "launch.env", replace(value, name=value.name or name), host_env)
+    for secret in profile.launch.secret_args.values():
+        _secret(profile, "launch.args", secret, [])  # what is not there is told before anything is stopped
     return env, host_env
+
+
+def _secret(profile: Profile, table: str, secret: Secret, host_env: list[str]) -> str:
+    """Return a secret of this console's environment, or where the host finds it in its own."""
+    if secret.source == "host-env":
+        host_env.append(secret.name)
+        return f"\0{secret.name}\0"
+    if secret.name not in os.environ:
+        place = f"{profile.path or profile.name}: {table}.{secret.name}"
+        raise UsageError(f"{place} is not in this console's environment")
+    return os.environ[secret.name]
 
 
 async def _identity(desk: Desk) -> dict[str, Any]:

@@ -77,17 +77,20 @@ def _launch(call: Call) -> Result:
 
     Arguments: `cwd`, `record` (what launch.json shall hold beside what is known here), `host_env`
     (names that must be in this login's environment). Body: JSON with `argv` and `env`, since both may
-    hold secrets, and `wrap`: words that go before them, in which `{run}` becomes the run's number.
+    hold secrets; a value between NULs is the name of such a variable. `unset`: names that the server
+    must not have. `wrap`: words that go before the others, in which `{run}` becomes the run's number.
     """
     try:
         order = json.loads(call.body)
         argv, env = [str(word) for word in order["argv"]], {str(k): str(v) for k, v in order["env"].items()}
         wrap = [str(word) for word in order.get("wrap", [])]
+        unset = [str(name) for name in order.get("unset", [])]
     except (ValueError, KeyError, AttributeError, TypeError):
         raise Fault("usage", "the body of launch must be JSON with argv and env") from None
     missing = [name for name in call.args.get("host_env", []) if name not in os.environ]
     if missing:
         raise Fault("noenv", "not in the host's environment: %s" % ", ".join(missing), names=missing)
+    argv, env = [_filled(word) for word in argv], {name: _filled(value) for name, value in env.items()}
     with Call.critical:
         folder = _new_folder()
         name = os.path.basename(folder)
@@ -105,6 +108,8 @@ def _launch(call: Call) -> Result:
         _write_json(folder, record)
         argv = [word.replace("{run}", name) for word in wrap] + argv
         order = {"folder": folder, "cwd": call.args.get("cwd") or "", "argv": argv, "env": {**os.environ, **env}}
+        for gone in unset:
+            order["env"].pop(gone, None)
         order["env"].update(TOKWATT_RUN=name, TOKWATT_MARK=record["mark"])
         said = _start_keeper(order)
         if "pid" not in said:
@@ -112,6 +117,11 @@ def _launch(call: Call) -> Result:
         record.update(pid=said["pid"], start_ticks=said["start_ticks"], session=said["session"])
         _write_json(folder, record)
     return state_of(folder), b""
+
+
+def _filled(word: str) -> str:
+    """Return a word, or the variable of this login whose name stands between NULs, which no word can hold."""
+    return os.environ.get(word[1:-1], "") if len(word) > 2 and word[0] == word[-1] == "\0" else word
 
 
 def _new_folder() -> str:

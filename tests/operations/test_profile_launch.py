@@ -1,0 +1,72 @@
+"""What a launched server gets of the secrets and variables of its profile."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from console.config.profiles import parse_profile
+from console.errors import UsageError
+from console.operations import launching, server
+from console.operations.desk import Desk
+from tests.local import desk as desk  # a fixture
+
+SHOW = """\
+import json, os, sys
+names = ("TOKEN", "GIVEN", "GONE", "COPIED")
+found = {name: os.environ.get(name) for name in names}
+with open(sys.argv[1], "w") as file:
+    json.dump({"argv": sys.argv[2:], "env": found}, file)
+"""
+
+
+def profile_text(out: Path, args: str = "", env: str = "") -> str:
+    command = json.dumps([sys.executable, "-c", SHOW, str(out)])
+    return f"[engine]\nkind = \"llamacpp\"\ncommand = {command}\n[launch]\nport = 1\n[launch.args]\n{args}\n[launch.env]\n{env}\n"
+
+
+async def test_a_server_gets_secrets_and_lacks_what_was_taken_away(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GONE", "of the login")
+    monkeypatch.setenv("MY_KEY", "hunter2")
+    monkeypatch.setenv("MY_TOKEN", "hunter3")
+    out = tmp_path / "out.json"
+    args = 'model-path = "m"\napi-key = { from = "env", name = "MY_KEY" }\nadmin-api-key = { from = "host-env", name = "HOME" }'
+    env = 'TOKEN = { from = "env", name = "MY_TOKEN" }\nGIVEN = "1"\nGONE = false\nCOPIED = { from = "host-env", name = "HOME" }'
+    desk.profile = parse_profile(profile_text(out, args, env), str(tmp_path / "p.toml"))
+    state = await launching.launch(desk, desk.profile, launching.Preflight((), (), 1e6))
+    run = await server.find_run(desk, str(state["folder"]).rsplit("/", 1)[-1])
+    while not out.exists() or not out.read_text():
+        await desk.link.run(["true"])
+    home = Path.home()
+    said = json.loads(out.read_text())
+    assert said["argv"] == ["--model-path", "m", "--api-key", "hunter2", "--admin-api-key", str(home), "--port", "1"]
+    assert said["env"] == {"TOKEN": "hunter3", "GIVEN": "1", "GONE": None, "COPIED": str(home)}
+    assert "hunter" not in " ".join(run.argv)
+    kept = (Path(str(state["folder"])) / "launch.json").read_text()
+    assert "hunter" not in kept
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "title"),
+    [
+        (
+            'api-key = { from = "env", name = "NOPE_KEY" }',
+            "",
+            "launch.args.NOPE_KEY is not in this console's environment",
+        ),
+        (
+            "",
+            'TOKEN = { from = "env", name = "NOPE_TOKEN" }',
+            "launch.env.NOPE_TOKEN is not in this console's environment",
+        ),
+    ],
+)
+def test_a_secret_that_is_not_there_is_told_before_a_launch(args: str, env: str, title: str) -> None:
+    with pytest.raises(UsageError, match=title):
+        launching.environment(parse_profile(profile_text(Path("x"), args, env), "p.toml"))
