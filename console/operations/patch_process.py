@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from console.domain.host import Package
 from console.domain.patch import ProcessState
@@ -42,7 +42,7 @@ def session(desk: Desk, package: Package) -> dict[str, object]:
     return {"pid": found.pid, "session": session, "start_ticks": found.start_ticks, "package": package.name}
 
 
-def warnings(scene: Scene, run: Run | None) -> tuple[str, ...]:
+def warnings(scene: Scene, item: PatchPlan, run: Run | None) -> tuple[str, ...]:
     """Tell when what is patched here is another copy than the one that a server loads."""
     found = []
     elsewhere = scene.elsewhere
@@ -55,7 +55,20 @@ def warnings(scene: Scene, run: Run | None) -> tuple[str, ...]:
     asked = scene.package.interpreter
     if launcher.startswith("/") and asked.startswith("/") and posixpath.dirname(launcher) != posixpath.dirname(asked):
         found.append(f"run {run.id if run else ''} was started by {launcher}, and {asked} is what was asked here")
-    return tuple(found)
+    if scene.package.layer:
+        found.append(f"{scene.package.folder} lies in the {scene.package.layer}: what is written there goes with it")
+    return (*found, *shared(scene, item))
+
+
+def shared(scene: Scene, item: PatchPlan) -> tuple[str, ...]:
+    """Tell which files have other names, as those that uv links out of its cache: only this name is written."""
+    facts: Mapping[str, Mapping[str, Any] | None] = scene.told.get("files") or {}
+    links = {file: int((facts.get(file) or {}).get("links") or 1) for file in item.files}
+    return tuple(
+        f"{file} has {count} names (hard links): only this one is written, the others keep the old bytes"
+        for file, count in links.items()
+        if count > 1
+    )
 
 
 def _workers(scene: Scene) -> tuple[process.Worker, ...]:

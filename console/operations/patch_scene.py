@@ -89,7 +89,8 @@ class Scene:
         files = overlaps.with_changes(self.files, changes)
         facts = dict(self.told.get("files") or {})
         for change in changes:
-            facts[change.path] = {**(facts.get(change.path) or {}), **({"mode": change.mode} if change.mode else {})}
+            mode = {"mode": change.mode} if change.mode else {}
+            facts[change.path] = {**(facts.get(change.path) or {}), **mode, "links": 1}
         told = {**self.told, "ours": ours, "files": facts}
         kept = dict(self.kept)
         for change in changes:
@@ -183,7 +184,7 @@ def status_of(desk: Desk, scene: Scene, item: PatchPlan) -> PatchStatus:
         seen=tuple((file, sha256(scene.files.get(file))) for file in item.files),
         asks=_asks(scene, item),
         conflict=_conflict(item),
-        warnings=patch_process.warnings(scene, run),
+        warnings=patch_process.warnings(scene, item, run),
         changes=item.changes(on=item.state is not DiskState.ON),
         own=_own(scene, item) if entry is not None else (),
     )

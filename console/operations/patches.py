@@ -24,6 +24,7 @@ from console.operations.patch_activity import activity, running
 from console.operations.patch_activity import told as told
 from console.operations.patch_capture import capture as capture
 from console.operations.patch_capture import capture_split as capture_split
+from console.operations.patch_process import shared
 from console.operations.patch_scene import Scene, preview, read_scene, status_of, strangers, unknown
 from console.operations.patch_sets import SetPlan, inverse, planned_set, refuse_other
 from console.operations.patch_sides import recorded, refuse_drift, refuse_lower, to_off, to_on
@@ -262,7 +263,7 @@ async def _switch(
                 desk.say(line)
         after = scene.after(changes, patch.name, on)
         stay = [f"{file}: uncommitted changes that are not ours stay" for file in after.foreign(item.files)]
-        notes = [*item.notes, *stay]
+        notes = [*item.notes, *stay, *shared(scene, item)]
         notes += running(desk)
         receipt = await write(desk, scene, patch.name, verb, changes, began, trips, notes=notes, take_over=take_over)
         _refresh(desk, after)

@@ -56,3 +56,18 @@ async def test_a_file_that_cannot_be_read_leaves_the_state_unknown(desk: Desk, o
         with pytest.raises(ConsoleError, match="cannot be read") as caught:
             await switch(desk, "A")
         assert caught.value.exit_code == 1
+
+
+async def test_other_names_of_a_file_keep_their_bytes_and_are_told(
+    desk: Desk, own: Path, package: Path, tmp_path: Path
+) -> None:
+    """As in an environment that uv linked out of its cache."""
+    file, cached = package / "v1/attention/base.py", tmp_path / "cached.py"
+    cached.hardlink_to(file)
+    before = file.read_bytes()
+    told = "v1/attention/base.py has 2 names (hard links): only this one is written, the others keep the old bytes"
+    assert (await patches.statuses(desk, ["A"]))[0].warnings == (told,)
+    receipt = await patches.apply(desk, "A")
+    assert told in receipt.notes
+    assert cached.read_bytes() == before != file.read_bytes()
+    assert (await patches.statuses(desk, ["A"]))[0].warnings == ()

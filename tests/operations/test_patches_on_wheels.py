@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from console.domain.patch import DiskState
 from console.errors import AlreadySoError, NotApplicableError
 from console.operations import patches
 from console.operations.desk import Desk
+from console.patching.plan import plan
+from console.patching.versions import Facts
+from console.patching.within import ranges
 from console.remote.link import HostLink
 from tests.local import desk as desk
 from tests.wheels import commit_all, git, sglang_059, wheel
@@ -129,3 +133,54 @@ async def test_state_by_version(desk: Desk, unpacked: dict[str, Path], version: 
         with pytest.raises(AlreadySoError if autotune == "already_upstream" else NotApplicableError):
             await patches.apply(desk, AUTOTUNE)
     assert sha(unpacked[version] / RUNNER) == before
+
+
+METHOD = "_should_run_flashinfer_autotune"
+
+
+def reindented(data: bytes, low: int, high: int) -> bytes:
+    """Return a file whose def stands below an `if` of its own, as upstream moves such blocks."""
+    lines = data[low:high].splitlines(keepends=True)
+    return (
+        data[:low]
+        + b"    if True:\n"
+        + b"".join(b"    " + line if line.strip() else line for line in lines)
+        + data[high:]
+    )
+
+
+def moved(data: bytes, low: int, high: int) -> bytes:
+    """Return a file whose def stands at the end of its class' file, hundreds of lines below."""
+    block = data[low:high]
+    return data[:low] + data[high:] + b"\n\nclass Elsewhere:\n" + block
+
+
+def among_new_lines(data: bytes, low: int, high: int) -> bytes:
+    """Return a file with lines put above, and others beside the edited one."""
+    block = data[low:high].replace(b'"flashinfer_mxfp4",\n', b'"flashinfer_mxfp4",\n            "flashinfer_new",\n', 1)
+    return b"# one more\n" * 150 + data[:low] + block + data[high:]
+
+
+@pytest.mark.parametrize("change", [reindented, moved, among_new_lines])
+@pytest.mark.parametrize("version", [version for version, row in TABLE.items() if row[0] == "off"])
+def test_an_edit_survives_what_upstream_does_around_it(
+    unpacked: dict[str, Path], version: str, change: Callable[[bytes, int, int], bytes]
+) -> None:
+    data = (unpacked[version] / RUNNER).read_bytes()
+    (place,) = ranges(data, METHOD)
+    present = change(data, *place)
+    assert present != data
+    compile(present, RUNNER, "exec")
+    patch = patches.load_patch(None, AUTOTUNE)
+    facts = Facts("sglang", version, None)
+    off = plan(patch, {RUNNER: present}, facts)
+    assert off.state is DiskState.OFF, off.reason
+    (written,) = off.changes(on=True)
+    assert written.after is not None
+    old, new = present.splitlines(), written.after.splitlines()
+    differing = [(one, other) for one, other in zip(old, new, strict=True) if one != other]
+    assert [(one.strip(), other.strip()) for one, other in differing] == [
+        (b'# "flashinfer_cutlass",', b'"flashinfer_cutlass",')
+    ]
+    (back,) = plan(patch, {RUNNER: written.after}, facts).changes(on=False)
+    assert back.after == present
