@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from console.domain.patch import DiskState
+from console.domain.diff import unified_bytes
+from console.domain.patch import DiskState, Patch
 from console.errors import AlreadySoError, NotApplicableError
 from console.operations import patches
 from console.operations.desk import Desk
@@ -184,3 +185,37 @@ def test_an_edit_survives_what_upstream_does_around_it(
     ]
     (back,) = plan(patch, {RUNNER: written.after}, facts).changes(on=False)
     assert back.after == present
+
+
+@pytest.mark.parametrize(
+    ("version", "state", "fuzz", "told"),
+    [
+        ("0.5.6", DiskState.CONFLICT, False, "not found"),
+        ("0.5.7", DiskState.OFF, False, "(offset -151)"),
+        ("0.5.9", DiskState.OFF, False, "at line 1839"),
+        ("0.5.10", DiskState.CONFLICT, True, "(offset +236) only with fuzz 1"),
+        ("0.5.12", DiskState.CONFLICT, True, "(offset +690) only with fuzz 2"),
+        ("0.5.13", DiskState.CONFLICT, False, "not found"),
+    ],
+)
+def test_a_diff_of_059_stands_on_every_version_as_gnu_patch_sees_it(
+    unpacked: dict[str, Path], version: str, state: DiskState, fuzz: bool, told: str
+) -> None:
+    before = (unpacked["0.5.9"] / RUNNER).read_bytes()
+    after = before.replace(b'            # "flashinfer_cutlass",\n', b'            "flashinfer_cutlass",\n')
+    diff = unified_bytes(before, after, f"sglang/{RUNNER}").decode()
+    present = (unpacked[version] / RUNNER).read_bytes()
+    found = plan(Patch("p", diff=diff), {RUNNER: present}, Facts("sglang", version, None))
+    assert (found.state, found.needs_fuzz) == (state, fuzz), found.reason
+    assert told in found.reason
+    said = subprocess.run(
+        ["patch", "--dry-run", "-p1", "-f", "-o", "/dev/null", str(unpacked[version] / RUNNER)],
+        input=diff,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (said.returncode == 0) == (state is DiskState.OFF or fuzz), said.stdout
+    assert ("with fuzz" in said.stdout) == fuzz
+    if version == "0.5.9":
+        assert plan(Patch("p", diff=diff), {RUNNER: after}, Facts("sglang", version, None)).state is DiskState.ON
