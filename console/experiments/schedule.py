@@ -162,8 +162,8 @@ def _in_stage(rules: Rules, progress: Progress, parent: str) -> Step | None:
         return Settle(arms[0], Verdict.SKIPPED, f"it builds on {parent}: {lost.verdict}")
     blocks = rules.repeats + _made_good(progress, parent, (parent, *arms))
     for visit in _visits(rules, parent, blocks, (parent, *arms)):
-        due = _due(rules, progress, parent, arms, visit.block)
-        if due is not None:
+        begun = any(progress.measured(parent, visit.block, arm) for arm in (parent, *arms))
+        if not begun and (due := _due(rules, progress, parent, arms, visit.block)) is not None:
             return due
         if not progress.measured(parent, visit.block, visit.arm):
             return visit

@@ -62,6 +62,9 @@ MIGRATIONS = (
 
 BUSY_S = 10.0
 
+SYNCHRONOUS = "NORMAL"
+"""A killed console loses nothing; only a power cut may lose the last entries, and whole ones."""
+
 
 def default_path() -> Path:
     """Return where the journal lives: `$TOKWATT_DATA`, else the user's data folder."""
@@ -196,6 +199,7 @@ class Journal:
         try:
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
             self._migrate(db)
             yield db
         finally:
