@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -210,8 +210,16 @@ async def grep(
         await hits.aclose()  # type: ignore[attr-defined]
 
 
-async def references(desk: Desk, name: str, path: str = "") -> References:
+async def references(
+    desk: Desk, name: str, path: str = "", reading: Callable[[int, int], None] = lambda read, files: None
+) -> References:
     """Return where a name is defined and used below a folder, definitions first: one round trip.
+
+    Args:
+        desk: The desk.
+        name: What to look for.
+        path: As for `resolve`.
+        reading: Told how many of how many files were parsed, as long as that goes on.
 
     Raises:
         UsageError: It is no name, or there is nothing to search.
@@ -219,7 +227,7 @@ async def references(desk: Desk, name: str, path: str = "") -> References:
     if not name.isidentifier():
         raise UsageError(f"{name!r} is not a name", hint="grep finds any text")
     _must_have_tree(desk, path)
-    return await naming.references(desk.link, candidates(desk, path or "."), name)
+    return await naming.references(desk.link, candidates(desk, path or "."), name, reading)
 
 
 def definitions(found: References, file: str = "") -> tuple[Reference, ...]:

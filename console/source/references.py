@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from console.domain.source import Reference, References
+from console.errors import DeadlineError
+from console.remote.client import Reply
 from console.remote.link import HostLink
 from console.source.search import shown
 
@@ -13,15 +16,38 @@ DEADLINE_S = 180.0
 _FIRST = ("class", "def", "async def", "assign", "parameter", "import")
 
 
-async def references(link: HostLink, paths: Sequence[str], name: str) -> References:
+async def references(
+    link: HostLink, paths: Sequence[str], name: str, reading: Callable[[int, int], None] = lambda read, files: None
+) -> References:
     """Return where a name stands below the first of `paths` that is there: one round trip.
+
+    Args:
+        link: The host.
+        paths: Where to look.
+        name: What to look for.
+        reading: Told how many of how many files were parsed, while the answer is not kept from before.
 
     Raises:
         RemoteError: Kind `usage` (not a name), `enoent`, `no_grep`.
+        DeadlineError: The host needs too long.
     """
-    reply = await link.call(
-        "references", {"name": name, "path": paths[0], "instead": list(paths[1:])}, deadline_s=DEADLINE_S
-    )
+    stream = link.stream("references", {"name": name, "path": paths[0], "instead": list(paths[1:])})
+    last: Reply | None = None
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            async for reply in stream:
+                last = reply
+                if reply.more:
+                    reading(int(reply.result["read"]), int(reply.result["files"]))
+    except TimeoutError:
+        raise DeadlineError(f"{link.host.name}: references of {name} took longer than {DEADLINE_S:.0f} s") from None
+    finally:
+        await stream.aclose()
+    assert last is not None
+    return _told(name, last)
+
+
+def _told(name: str, reply: Reply) -> References:
     files = [str(file) for file in reply.result["files"]]
     found: list[Reference] = []
     at = 0

@@ -54,6 +54,14 @@ _LANGUAGES = {
 _ORDER = {"function": 0, "constant": 1, "keyword": 2, "string": 3, "plain": 4, "comment": 5}
 
 
+BLOCK_LINES = 500
+BLOCKS_KEPT = 40
+LINE_MOST = 4096
+"""Bytes of a line that are looked at for a part's colours."""
+_DEFS = (b"def ", b"class ", b"async def ", b"@")
+_OUTERMOST = frozenset(bytes([code]) for code in b"@abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+
+
 class Colours:
     """The syntax tree of one text."""
 
@@ -78,8 +86,56 @@ class Colours:
         return {row: [piece for _, piece in sorted(pieces)] for row, pieces in found.items()}
 
 
-def parse(path: str, lines: Sequence[bytes]) -> Colours | None:
-    """Return the colours of a text, or nothing for a language that is not known; call it in a thread."""
+class Blocks(Colours):
+    """The syntax trees of parts of a text that is too big for one: each is parsed when it comes into sight.
+
+    A part begins where a statement of the outermost level does, so that it is understood without what is before it.
+    """
+
+    def __init__(self, parser: Any, query: Any, lines: Sequence[bytes]) -> None:
+        self._parser = parser
+        self._of = query
+        self._lines = lines
+        self._parsed: dict[int, tuple[int, Colours]] = {}
+
+    def of_lines(self, first: int, count: int) -> dict[int, list[Piece]]:
+        """Return the coloured pieces of some lines, by 0-based line."""
+        found: dict[int, list[Piece]] = {}
+        for number in range(first // BLOCK_LINES, (first + count - 1) // BLOCK_LINES + 1):
+            start, colours = self._block(number)
+            top = max(first, number * BLOCK_LINES)
+            end = min(first + count, (number + 1) * BLOCK_LINES)
+            found |= {row + start: pieces for row, pieces in colours.of_lines(top - start, end - top).items()}
+        return found
+
+    def _block(self, number: int) -> tuple[int, Colours]:
+        known = self._parsed.get(number)
+        if known is None:
+            start = number * BLOCK_LINES
+            end = min(len(self._lines), start + BLOCK_LINES)
+            start = self._begin(start)
+            data = b"\n".join(line[:LINE_MOST] for line in self._lines[start:end])
+            if len(self._parsed) >= BLOCKS_KEPT:
+                self._parsed.clear()
+            known = self._parsed[number] = (start, Colours(self._parser.parse(data), self._of))
+        return known
+
+    def _begin(self, start: int) -> int:
+        """Return where the statement around a line begins: an outermost one, else a def, else the line itself."""
+        above = range(start, max(-1, start - BLOCK_LINES), -1)
+        outermost = (at for at in above if self._lines[at][:1] in _OUTERMOST)
+        inner = (at for at in above if self._lines[at].lstrip(b" \t").startswith(_DEFS))
+        return next(outermost, next(inner, start))
+
+
+def parse(path: str, lines: Sequence[bytes], *, whole: bool = True) -> Colours | None:
+    """Return the colours of a text, or nothing for a language that is not known; call it in a thread.
+
+    Args:
+        path: Its name tells the language.
+        lines: The text.
+        whole: Parse all of it now; else parts of it as they come into sight.
+    """
     dot = path.rfind(".")
     known = _LANGUAGES.get(path[dot:]) if dot >= 0 else None
     if known is None:
@@ -89,4 +145,5 @@ def parse(path: str, lines: Sequence[bytes]) -> Colours | None:
     from tree_sitter import Language, Parser, Query
 
     language = Language(importlib.import_module(known[0]).language())
-    return Colours(Parser(language).parse(b"\n".join(lines)), Query(language, known[1]))
+    parser, query = Parser(language), Query(language, known[1])
+    return Colours(parser.parse(b"\n".join(lines)), query) if whole else Blocks(parser, query, lines)

@@ -29,6 +29,7 @@ FILE_LIMIT = 8 << 20
 WORKERS = 8
 FEW = 12
 """Files up to which starting workers costs more than it saves."""
+PROGRESS_S = 0.2
 NAMES_KEPT = 500
 VERSION = 1
 """Of what is kept; another number makes all of it anew."""
@@ -49,6 +50,7 @@ def references(call: Call) -> Result:
 
     The answer's `rows` are [file number, line, column, kind, last line, enclosing name, bytes of the line]
     with the lines' text in the body. Kinds are those of `indexing`, and `text` for strings, comments and other files.
+    While files are parsed, parts tell how many of how many: {"read", "files"}.
     """
     name = call.text("name")
     if not name.isidentifier():
@@ -137,8 +139,8 @@ Answer = Tuple[bytes, str, Optional[Sequence[Any]]]
 
 
 def _read(call: Call, name: str, files: Sequence[Tuple[bytes, List[int]]]) -> List[Answer]:
-    """Parse files: few here, many by workers."""
-    count = min(WORKERS, os.cpu_count() or 1, len(files) // FEW)
+    """Parse files: few here, many by workers, as many as there are processors for us."""
+    count = min(WORKERS, _processors(), len(files) // FEW)
     asked = [(to_text(file), name, numbers) for file, numbers in files]
     if count < 1 or not sys.executable:
         return [_told(answer) for answer in indexing.answers(iter(asked))]
@@ -151,16 +153,36 @@ def _read(call: Call, name: str, files: Sequence[Tuple[bytes, List[int]]]) -> Li
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        while thread.is_alive():
+            thread.join(PROGRESS_S)
+            call.emit({"read": len(told), "files": len(asked)})
     return told
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count() or 1
 
 
 def _work(call: Call, argv: Sequence[str], share: Sequence[Any], told: List[Answer]) -> None:
     pipe = subprocess.PIPE
     process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
     call.on_cancel(process.kill)
-    output, _ = process.communicate("".join(json.dumps(item) + "\n" for item in share).encode("ascii"))
-    told.extend(_told(json.loads(line)) for line in output.split(b"\n") if line)
+    assert process.stdin is not None and process.stdout is not None
+    feeding = threading.Thread(target=_feed, args=(process.stdin, share))
+    feeding.start()
+    with process.stdout as output:
+        told.extend(_told(json.loads(line)) for line in output if line.endswith(b"\n"))
+    process.wait()
+    feeding.join()
+
+
+def _feed(sink: Any, share: Sequence[Any]) -> None:
+    with contextlib.suppress(OSError):  # ended meanwhile
+        with sink:
+            sink.write("".join(json.dumps(item) + "\n" for item in share).encode("ascii"))
 
 
 def _told(answer: Sequence[Any]) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from console.ui.modals.grep import Asked
 
 
-COLOURED_MOST_BYTES = 2_000_000
-"""The colours' parser holds the interpreter's lock: of a bigger file it would freeze the screen for seconds."""
+PARSED_MOST_BYTES = 500_000
+"""The colours' parser holds the interpreter's lock: a bigger file is parsed by parts, as they come into sight."""
+
+MANY_SYMBOLS = 5000
 
 
 class SourcePane(Vertical, Framed):
@@ -56,6 +59,8 @@ class SourcePane(Vertical, Framed):
         self.folder = ""
         """Top of the tree; empty for the engine package."""
         self._symbols: tuple[str, tuple[Symbol, ...]] = ("", ())
+        self._settled = False
+        """Whether what was loaded for good is out of the garbage collector's sight."""
 
     def compose(self) -> ComposeResult:
         """Lay the views over each other; one is shown."""
@@ -241,12 +246,16 @@ class SourcePane(Vertical, Framed):
         from console.operations import installed, source
         from console.ui.highlight import parse
 
-        if not document.binary and sum(map(len, document.lines)) <= COLOURED_MOST_BYTES:
-            self.code.colour(document, await asyncio.to_thread(parse, document.path, document.lines))
+        if not document.binary:
+            whole = sum(map(len, document.lines)) <= PARSED_MOST_BYTES
+            self.code.colour(document, await asyncio.to_thread(parse, document.path, document.lines, whole=whole))
         if document.path.endswith(".py"):
             symbols = await asyncio.to_thread(source.outline, document)
             self._symbols = (document.path, tuple(symbols))
             self.name_it()
+            if not self._settled or len(symbols) > MANY_SYMBOLS:
+                self._settled = True
+                gc.freeze()  # else a collection goes through all of it in the middle of paging, for 80 ms
             warning = await installed.shadowed(owner(self).need_desk(), document.path)
             if warning and self.code.document is document:
                 self.warning = warning

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from console.domain.source import GrepHit
@@ -198,7 +199,15 @@ async def _definition(pane: SourcePane) -> None:
     name = await _picked_name(pane, "definition of")
     if not name:
         return
-    found = await source.references(owner(pane).need_desk(), name, pane.folder)
+    app = owner(pane)
+    told: list[int] = []
+
+    def reading(read: int, files: int) -> None:
+        if not told:
+            app.say(f"reading {files:,} files for {name}; the next time is quick")
+        told.append(read)
+
+    found = await source.references(app.need_desk(), name, pane.folder, reading)
     here = pane.here.path if pane.here is not None else ""
     places = source.definitions(found, here)
     if not places:
@@ -221,12 +230,18 @@ async def _references(pane: SourcePane) -> None:
     _show(pane, f"references of {name}", name)
     why = "stopped"
     try:
-        found = await source.references(owner(pane).need_desk(), name, pane.folder)
+        found = await source.references(owner(pane).need_desk(), name, pane.folder, partial(_reading, pane))
         pane.hits.add_references(found.found)
         why = f"more than {len(found.found):,} lines; the rest is not told" if found.limited else ""
     finally:
         pane.hits.end(why)
         pane.name_it()
+
+
+def _reading(pane: SourcePane, read: int, files: int) -> None:
+    pane.hits.progress = f"{read:,} of {files:,} files read"
+    pane.hits.refresh()
+    pane.name_it()
 
 
 def _show(pane: SourcePane, words: str, name: str) -> None:

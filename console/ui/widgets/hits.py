@@ -39,6 +39,8 @@ class HitsView(Lines):
         self.running = False
         self.stopped = ""
         """Why the search ended before its end."""
+        self.progress = ""
+        """How far a search is that tells nothing before its end."""
         self.files = 0
         self.hits = 0
         self.short = ""
@@ -47,7 +49,7 @@ class HitsView(Lines):
     def begin(self, pattern: str, words: str = "", mark: re.Pattern[str] | None = None, short: str = "") -> None:
         """Forget the last search."""
         self.pattern, self.words, self.mark, self.short = pattern, words or f"grep {pattern}", mark, short
-        self.rows, self.running, self.stopped = [], True, ""
+        self.rows, self.running, self.stopped, self.progress = [], True, "", ""
         self.files = self.hits = 0
         self.changed(keep=False)
 
@@ -152,5 +154,6 @@ class HitsView(Lines):
     def empty(self) -> Sequence[Sequence[Span]]:
         """Say that nothing is there, or not yet."""
         if self.running:
-            return [[], [("  searching… S stops", "dim")]]
+            said = f"  {self.progress}" if self.progress else ""
+            return [[], [(f"  searching…{said}  S stops", "dim")]]
         return [[], [(clean(f"  {self.stopped or f'no line matches {self.pattern}'}"), "dim")]]

@@ -38,11 +38,18 @@ class Inked(Widget):
     _mixed: dict[tuple[str, Style], Style]
     _inks: dict[str, Style]
     _inks_of: str = ""
+    _base: Style | None = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw lines over one base: Textual works it out from all ancestors each time that it is asked for."""
+        self._base = self.rich_style
+        return super().render_lines(crop)
 
     def notify_style_update(self) -> None:
         """Mix the inks again: the theme or a class has changed."""
         super().notify_style_update()
         self._inks_of = ""
+        self._base = None
 
     def ink(self, names: str, base: Style) -> Style:
         """Return the style of inks mixed in order over a base."""
@@ -62,7 +69,7 @@ class Inked(Widget):
 
     def strip(self, spans: Sequence[Span], width: int, under: str = "", start: int = 0) -> Strip:
         """Return spans as a strip of exactly `width` cells, from column `start` on."""
-        base = self.ink(under, self.rich_style)
+        base = self.ink(under, self._base or self.rich_style)
         segments = [
             Segment(text, self.ink(f"{under} {names}" if under else names, base)) for text, names in spans if text
         ]
