@@ -13,7 +13,7 @@ import pytest
 
 from console.domain.host import Package
 from console.domain.patch import DiskState
-from console.errors import LinkLostError
+from console.errors import AlreadySoError, LinkLostError, RefusedError
 from console.operations import patches
 from console.operations.desk import Desk
 from console.remote.link import HostLink
@@ -98,3 +98,33 @@ async def test_a_console_killed_during_an_apply_leaves_no_file_torn(
     assert await settled(ssh_host, package, patch) is DiskState.ON
     desk_sees = (tmp_path / "w/eng/m.py").read_text()
     assert desk_sees == "x = 2\n"
+
+
+async def test_of_two_operators_at_once_one_wins_and_the_other_is_told_who(
+    ssh_host: Target, tmp_path: Path, package: Package
+) -> None:
+    patch = str(tmp_path / "p.toml")
+    await patches_apply_and_revert(ssh_host, package, patch)
+    (tmp_path / "started").unlink()
+    links = [HostLink(SshTransport(ssh_host)) for _ in range(2)]
+    for link in links:
+        await link.connect()
+    first, second = (Desk(link, package=package) for link in links)
+    winning = asyncio.create_task(patches.apply(first, patch))
+    await appears(tmp_path / "started")
+    with pytest.raises(RefusedError, match=f"apply p: {first.operator} is writing to .*/.tokwatt"):
+        await patches.apply(second, patch)
+    assert (await winning).files
+    with pytest.raises(AlreadySoError):
+        await patches.apply(second, patch)
+    for link in links:
+        await link.close()
+
+
+async def patches_apply_and_revert(host: Target, package: Package, patch: str) -> None:
+    """Leave a host on which something was written already."""
+    link = HostLink(SshTransport(host))
+    await link.connect()
+    for switch in (patches.apply, patches.revert):
+        await switch(Desk(link, package=package), patch)
+    await link.close()

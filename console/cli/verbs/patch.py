@@ -134,7 +134,7 @@ async def show_patch(args: argparse.Namespace, desk: Desk | None, out: Output) -
         if status.loaded is not ProcessState.NO_SERVER or status.process_reason:
             out.line(f"  {'in process':<18} {patch_text.process(status)}")
         for file, sha in status.seen:
-            out.line(f"  {'file':<18} {file}  {sha[:12] or 'is not there'}")
+            out.line(f"  {'changes':<18} {file}  {sha[:12] or 'is not there'}")
         for warning in status.warnings:
             out.line(f"  {'mind':<18} {warning}")
         for diff_line in status.conflict if args.conflict or not status.diff else status.diff:
