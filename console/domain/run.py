@@ -97,6 +97,8 @@ class Run:
     resolved: Mapping[str, object] = field(default_factory=dict)
     """Arguments in force, as the server says."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the profile at launch; secrets are by name only, their value empty."""
     adopted: bool = True
     """False for a server that we did not launch: read-only."""
     operator: str = ""

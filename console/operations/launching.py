@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from console.config.secrecy import REDACTED, with_secret_args, without_secrets
+from console.config.secrecy import REDACTED, is_secret_name, is_secret_value, with_secret_args, without_secrets
 from console.domain.patch import DiskState
 from console.domain.profile import Profile, Secret
 from console.domain.run import Run
@@ -97,6 +97,7 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
         "engine": profile.engine.kind,
         "port": profile.launch.port,
         "argv": list(shown),
+        "env": shown_environment(profile),
         "operator": desk.operator,
         "host": desk.link.host.name,
         "badge": desk.link.host.badge,
@@ -112,6 +113,14 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
             names = ", ".join(map(str, error.facts.get("names") or ()))  # type: ignore[call-overload]
             raise UsageError(f"{profile.path}: launch.env: {names} is not in the host's environment") from error
         raise
+
+
+def shown_environment(profile: Profile) -> dict[str, str]:
+    """Return the variables of a launch as they may be kept: secrets by their name, without a value."""
+    return {
+        name: value if isinstance(value, str) and not is_secret_name(name) and not is_secret_value(value) else ""
+        for name, value in profile.launch.env.items()
+    }
 
 
 def environment(profile: Profile) -> tuple[dict[str, str], list[str]]:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import posixpath
-import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
@@ -20,13 +19,14 @@ from console.bench.naming import engine_names
 from console.bench.sweep import SAMPLES_KEPT, Sweep, Target
 from console.bench.vocabulary import size_in, token_range
 from console.domain.activity import Activity, Outcome
-from console.domain.gpu import GpuReading, GpuSample
+from console.domain.gpu import GpuSample
 from console.domain.measurement import Measurement, SweepProgress
 from console.domain.profile import BenchSection, LimitsSection
 from console.domain.run import Run, RunPhase
 from console.domain.text import clean
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations.desk import Desk
+from console.operations.identity import identity_of, model_folder
 from console.operations.watch import watch_gpus
 from console.state.store import Mark
 
@@ -40,8 +40,6 @@ FRESH_S = 2.0
 """GPU samples younger than this mean that somebody is watching already."""
 
 FIRST_SAMPLE_S = 4.0
-SECRETS = re.compile(r"(?:api_key|password|secret|passphrase|(?:hf|auth|access|bearer)_token)$", re.I)
-REDACTED = "•••"
 
 
 async def sweep(
@@ -213,8 +211,7 @@ def _target(run: Run) -> Target:
 
 async def _vocabulary(desk: Desk, resolved: Mapping[str, Any]) -> int | None:
     """Return the size of the served model's vocabulary; `None` when its folder on the host does not tell."""
-    model = resolved.get("model_path") or resolved.get("model")
-    if not isinstance(model, str) or not model.startswith("/"):
+    if not (model := model_folder(resolved)):
         return None
     args = {"path": posixpath.join(model, "config.json"), "hash": False, "git": False}
     try:
@@ -222,50 +219,6 @@ async def _vocabulary(desk: Desk, resolved: Mapping[str, Any]) -> int | None:
     except (RemoteError, ValueError):
         return None
     return size_in(config) if isinstance(config, dict) else None
-
-
-async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
-    """Return under what a run is measured: arguments, patch hashes at launch, versions, GPUs, host."""
-    from console.operations import host as installed
-    from console.operations import server
-
-    resolved: Mapping[str, Any] = run.resolved
-    with contextlib.suppress(ConsoleError):  # an engine that does not tell is measured all the same
-        if not resolved:
-            resolved = await server.resolved_arguments(desk, run)
-    with contextlib.suppress(ConsoleError):
-        if desk.store.snapshot.package is None:
-            await installed.engine_package(desk)
-        if desk.store.snapshot.git is None:
-            await installed.git_state(desk)
-    snapshot = desk.store.snapshot
-    host, gpus = desk.link.host, snapshot.gpus
-    return {
-        "host": host.name,
-        "hostname": str(desk.link.facts.hostname),
-        "badge": host.badge,
-        "operator": desk.operator,
-        "profile": run.profile,
-        "engine": run.engine,
-        "argv": list(run.argv),
-        "resolved": {name: REDACTED if _secret(name, value) else value for name, value in resolved.items()},
-        "patches_on": list(run.patches_on),
-        "hashes": {one.path: one.sha256 for one in run.hashes},
-        "ready_s": None if run.ready_at is None else round(max(0.0, run.ready_at - run.started_at), 1),
-        "versions": dict(run.versions),
-        "package": None if snapshot.package is None else snapshot.package.version,
-        "git": None if snapshot.git is None else {"commit": snapshot.git.commit, "dirty": list(snapshot.git.dirty)},
-        "gpus": [] if gpus is None else [_gpu(gpu) for gpu in gpus.gpus],
-    }
-
-
-def _secret(name: str, value: object) -> bool:
-    """Whether an argument's value must not be kept: keys to the server and passwords."""
-    return bool(value) and isinstance(value, str) and bool(SECRETS.search(name.replace("-", "_")))
-
-
-def _gpu(gpu: GpuReading) -> dict[str, Any]:
-    return {"index": gpu.index, "uuid": gpu.uuid, "name": str(gpu.name), "power_limit_w": gpu.power_limit_w}
 
 
 def _entry(desk: Desk, run: Run, identity: Mapping[str, Any]) -> RunEntry:

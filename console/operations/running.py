@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.domain.run import Failure, FileHash, LogKind, LogRecord, ProcessId, Run, Rung, RunPhase
 from console.domain.text import clean
@@ -18,6 +18,9 @@ from console.engines.registry import engine
 from console.errors import ConsoleError, RemoteError
 from console.operations.desk import Desk
 from console.remote.http import http_client
+
+if TYPE_CHECKING:
+    import httpx
 
 HEAD_BYTES = 4 * 1024 * 1024
 """Read from the start of a log: the start-up."""
@@ -106,6 +109,7 @@ def run_of(state: State) -> Run:
         hashes=tuple(FileHash(path, digest) for path, digest in dict(record.get("hashes") or {}).items()),
         patches_on=tuple(record.get("patches_on", ())),
         versions=dict(record.get("versions") or {}),
+        env={str(name): str(value) for name, value in dict(record.get("env") or {}).items()},
         operator=str(record.get("operator", "")),
         utc_offset_s=record.get("utc_offset_s"),
     )
@@ -164,6 +168,8 @@ def run_with(run: Run, state: State, reading: Reading, *, answers: bool | None =
     failure = watch.failure(ended=ended and fresh.phase is not RunPhase.EXITED)
     ready = watch.ready or (reading.by_http and bool(answers) and failure is None)
     phase = _phase(fresh.phase, watch, failure, answers, ready)
+    if phase is RunPhase.EXITED and failure is not None and not state.get("stop") and not state.get("alive"):
+        phase = RunPhase.FAILED  # vLLM ends with status 0 when its engine has died under it
     if phase is RunPhase.FAILED and failure is None:
         failure = _ended_without_a_word(state, reading)
     if phase in (RunPhase.EXITED, RunPhase.READY, RunPhase.BUSY):
@@ -271,36 +277,31 @@ async def answers(desk: Desk, run: Run) -> bool:
 
     try:
         async with http_client(desk.link, run.port, timeout_s=ANSWER_S) as client:
-            reply = await client.get(engine(run.engine).ready_path)
-            return reply.status_code == 200
+            adapter = engine(run.engine)
+            return (await _asked(client, adapter.ready_path, adapter)).status_code == 200
     except httpx.HTTPError:
         return False
 
 
-async def get_json(desk: Desk, port: int, path: str, *, timeout_s: float = ANSWER_S) -> Any:
-    """Return a JSON reply of the server; `None` when there is none."""
-    import httpx
-
-    try:
-        async with http_client(desk.link, port, timeout_s=timeout_s) as client:
-            reply = await client.get(path)
-            return reply.json() if reply.status_code == 200 else None
-    except (httpx.HTTPError, ValueError):
-        return None
-
-
-async def get_told(desk: Desk, port: int, path: str, *, timeout_s: float = ANSWER_S) -> Any:
+async def get_told(desk: Desk, port: int, path: str, *, of: Engine, timeout_s: float = ANSWER_S) -> Any:
     """Return a reply of the server, JSON or the text of metrics; `None` when there is none."""
     import httpx
 
     try:
         async with http_client(desk.link, port, timeout_s=timeout_s) as client:
-            reply = await client.get(path)
+            reply = await _asked(client, path, of)
             if reply.status_code != 200:
                 return None
             return reply.json() if reply.text[:1] in ("{", "[") else reply.text
     except (httpx.HTTPError, ValueError):
         return None
+
+
+async def _asked(client: httpx.AsyncClient, path: str, of: Engine) -> httpx.Response:
+    """Return the reply to a path, or to what older versions call it where it is not known."""
+    reply = await client.get(path)
+    older = of.older.get(path)
+    return await client.get(older) if older and reply.status_code == 404 else reply
 
 
 async def evidence_patterns(desk: Desk) -> tuple[str, ...]:

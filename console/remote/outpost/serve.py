@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Callable
 
 from . import (
     basics,
+    caches,
     files,
     git,
     gpus,
@@ -38,6 +39,7 @@ END_PATIENCE_S = 1.5
 
 ROOMS = (
     basics,
+    caches,
     files,
     git,
     gpus,
