@@ -39,6 +39,11 @@ class RankFold:
     _clock: str = ""
 
     @property
+    def holds(self) -> bool:
+        """Whether records wait."""
+        return bool(self._held)
+
+    @property
     def offsets(self) -> list[int]:
         """Where the records begin that wait."""
         return [(item.record if isinstance(item, _Fold) else item).offset for item in self._held]

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
@@ -232,43 +233,60 @@ def _docker_json(text: str) -> tuple[str, str | None] | None:
 
 def _stamp(peeled: Peeled, zone: Zone) -> bool:
     """Take SGLang's stamp off, if there is one."""
-    text = peeled.message
-    if text[:1] != "[" or not text[1:2].isdigit():
+    found = stamp_of(peeled.message)
+    if found is None:
         return False
-    end = text.find("]", 9, STAMP_LIMIT) + 1
-    read = _read_stamp(text[:end]) if end else None
-    if read is None:
-        return False
-    date, clock, ranks, others = read
-    peeled.message = text[end + 1 if text[end : end + 1] == " " else end :]
+    stamp, end = found
+    peeled.message = peeled.message[end:]
     peeled.stamped = True
-    peeled.clock = f"{date} {clock}" if date else clock
-    if peeled.time is None and date:
-        peeled.time = zone.moment(date, clock)
-    if ranks:
-        peeled.source["ranks"] = dict(ranks)
-    if others:
-        peeled.source["tags"] = list(others)
+    peeled.clock = stamp.clock
+    if peeled.time is None and stamp.date:
+        peeled.time = zone.moment(stamp.date, stamp.time_of_day)
+    peeled.source = {**peeled.source, **stamp.source} if peeled.source else stamp.source
     return True
 
 
-_Stamp = tuple[str, str, tuple[tuple[str, int], ...], tuple[str, ...]]
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What stands in a stamp."""
+
+    date: str
+    time_of_day: str
+    clock: str
+    source: dict[str, object]
+    """Ranks, and what else stands there; shared by the records of one moment."""
+    ranks: Mapping[str, int]
+
+
+def stamp_of(text: str) -> tuple[Stamp, int] | None:
+    """Return the stamp that a line begins with, and where the message begins; `None` when there is none."""
+    if text[:1] != "[" or not text[1:2].isdigit():
+        return None
+    end = text.find("]", 9, STAMP_LIMIT) + 1
+    stamp = _read_stamp(text[:end]) if end else None
+    if stamp is None:
+        return None
+    return stamp, end + 1 if text[end : end + 1] == " " else end
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_stamp(text: str) -> _Stamp | None:
-    """Return date, time of day, ranks, and what else stands in a stamp."""
+def _read_stamp(text: str) -> Stamp | None:
     match = _STAMP.fullmatch(text)
     if match is None:
         return None
     date, clock, part, tags = match.groups()
-    ranks, others = [], []
+    ranks: dict[str, int] = {}
+    others = []
     for tag in tags.split():
         if rank := _RANK.match(tag):
-            ranks.append((rank[1], int(rank[2])))
+            ranks[rank[1]] = int(rank[2])
         else:
             others.append(tag)
-    return date or "", clock + (part or "").replace(",", "."), tuple(ranks), tuple(others)
+    source: dict[str, object] = {"ranks": ranks} if ranks else {}
+    if others:
+        source["tags"] = others
+    clock += (part or "").replace(",", ".")
+    return Stamp(date or "", clock, f"{date} {clock}" if date else clock, source, ranks)
 
 
 def _inner(peeled: Peeled, zone: Zone) -> None:

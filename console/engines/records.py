@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, field, replace
 
 from console.domain.run import LogKind, LogRecord
-from console.engines.folding import RankFold
-from console.engines.prefixes import Peeled, Zone, peel
+from console.engines.folding import TRACEBACK, RankFold
+from console.engines.prefixes import Peeled, Zone, peel, stamp_of
 from console.engines.protocol import Grammar
 
 LINE_LIMIT = 4 * 1024 * 1024
@@ -37,9 +37,10 @@ _EXCEPTION = re.compile(
 )
 _WARNING = re.compile(r"\S+:\d+: \w*Warning: ")
 _BAR = re.compile(r"\d+%(?: Completed)? ?\|")
-_TRACEBACK = "Traceback (most recent call last)"
-_TRACEBACK_END = (f"{_TRACEBACK}:", f"{_TRACEBACK}: ")
-_CHAINED = (_TRACEBACK, "During handling of the above", "The above exception was")
+_TRACEBACK_END = (f"{TRACEBACK}:", f"{TRACEBACK}: ")
+_OPENING = ("ERROR:", "Pyspy ")
+"""What a stamped message that goes on in further lines begins with, besides tracebacks."""
+_CHAINED = (TRACEBACK, "During handling of the above", "The above exception was")
 _NATIVE = ("terminate called ", "Fatal Python error: ", "!!!!!!! Segfault encountered", "*** SIG")
 _NATIVE_MORE = re.compile(
     r"[ \t]|frame #\d+|Exception raised from |Thread 0x|Current thread |Extension modules: |<no Python frame>|\*\*\* "
@@ -169,11 +170,40 @@ class LogParser:
             offset -= len(raw)
         if _OWN_STAMP.match(raw):  # a stamp inside a stamped line is most likely what a user sent
             text = raw.decode("utf-8", "replace")
-            self._piece(text, peel(text, self._zone), offset, records)
+            if self._blocks or self._waiting or (record := self._stamped(text, offset)) is None:
+                self._piece(text, peel(text, self._zone), offset, records)
+            elif self._fold.holds or TRACEBACK in record.raw:
+                records += self._fold.take(record, record.raw)
+            else:
+                records.append(record)
             return
         for at, piece in _pieces(raw):
             text = piece.decode("utf-8", "replace")
             self._piece(text, peel(text, self._zone), offset + at, records)
+
+    def _stamped(self, text: str, offset: int) -> LogRecord | None:
+        """Return the record of a line as most lines of a flood are; `None` when it may be anything else."""
+        found = stamp_of(text)
+        if found is None or "\x1b" in text:
+            return None
+        stamp, begin = found
+        message = text[begin:]
+        if message.endswith(_TRACEBACK_END) or message.startswith(_OPENING):
+            return None
+        sense = self._grammar.sense(message, stamp.ranks, stamp.clock, True)
+        time = self._zone.moment(stamp.date, stamp.time_of_day) if stamp.date else None
+        return LogRecord(
+            sense.kind,
+            text,
+            time,
+            stamp.clock,
+            stamp.source,
+            sense.values,
+            sense.severity,
+            sense.cause,
+            sense.lines,
+            offset,
+        )
 
     def _piece(self, raw: str, peeled: Peeled, offset: int, records: list[LogRecord]) -> None:
         blank = not peeled.prefixed and not peeled.message.strip()
@@ -259,7 +289,7 @@ def _opens(peeled: Peeled) -> str:
     message = peeled.message
     if message.endswith(_TRACEBACK_END):
         return "traceback"
-    if peeled.stamped and not message.startswith(("ERROR:", "Pyspy ")):
+    if peeled.stamped and not message.startswith(_OPENING):
         return ""
     if peeled.foreign == "levelled" and peeled.severity == "error":
         return "levelled"

@@ -166,10 +166,10 @@ class SglangGrammar:
 class BatchValues(Mapping[str, object]):
     """The key/value pairs of a batch line, read when they are first asked for: most lines of a flood are only kept."""
 
-    __slots__ = ("_first", "_iteration", "_text", "_values")
+    __slots__ = ("_at", "_first", "_iteration", "_text", "_values")
 
     def __init__(self, message: str, batch: re.Match[str], first_after_idle: bool = False) -> None:
-        self._text = message[batch.end() :]
+        self._text, self._at = message, batch.end()
         self._iteration = batch[2]
         self._first = first_after_idle
         self._values: dict[str, object] | None = None
@@ -188,7 +188,7 @@ class BatchValues(Mapping[str, object]):
 
     def _read(self) -> dict[str, object]:
         if self._values is None:
-            self._values = _batch_values(self._text, self._iteration, self._first)
+            self._values = _batch_values(self._text[self._at :], self._iteration, self._first)
             self._text = ""
         return self._values
 
