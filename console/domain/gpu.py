@@ -48,6 +48,81 @@ class GpuReading:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a value is unknown, by field name."""
     lost: bool = False
+    power_requested_w: float | None = None
+    """The limit that was asked for; the enforced one may be lower."""
+    power_min_w: float | None = None
+    power_max_w: float | None = None
+    app_clock_mhz: float | None = None
+    """SM clock that applications were given, where somebody set one."""
+    app_clock_default_mhz: float | None = None
+    pcie_gen_max: int | None = None
+    pcie_width_max: int | None = None
+    pcie_replays: int | None = None
+    """Packets sent again over the link since the driver was loaded."""
+    numa_node: int | None = None
+    persistence: bool | None = None
+    ecc: bool | None = None
+    mig: str = ""
+    """Empty where it is off; else how many instances there are."""
+    memory_temperature_c: float | None = None
+    shares_pct: Mapping[int, int] = field(default_factory=dict)
+    """SM utilisation of each process by pid, where the driver tells it."""
+
+    @property
+    def link(self) -> str:
+        """The link as people write it: `x16 gen5`; empty when it is not known."""
+        return f"x{self.pcie_width} gen{self.pcie_gen}" if self.pcie_gen and self.pcie_width else ""
+
+    @property
+    def link_best(self) -> str:
+        """The link at its best; empty when it is not known."""
+        return f"x{self.pcie_width_max} gen{self.pcie_gen_max}" if self.pcie_gen_max and self.pcie_width_max else ""
+
+
+LANE_MB_S = {1: 250.0, 2: 500.0, 3: 985.0, 4: 1969.0, 5: 3938.0, 6: 7563.0}
+"""What one lane of a generation carries in a direction."""
+
+
+def link_mb_s(gen: int | None, width: int | None) -> float | None:
+    """Return what a PCIe link carries in each direction, at most."""
+    lane = LANE_MB_S.get(gen or 0)
+    return None if lane is None or not width else lane * width
+
+
+@dataclass(frozen=True, slots=True)
+class HostProcess:
+    """A process that has to do with the GPUs: it holds memory of one, or shares a session with one that does."""
+
+    pid: int
+    title: SafeText
+    cpu_pct: float | None = None
+    """Of one core."""
+    session: int = 0
+    user: str = ""
+    start_ticks: int = 0
+    rss_mib: float | None = None
+    visible_devices: str | None = None
+    """`CUDA_VISIBLE_DEVICES`, where it could be read."""
+    numa_nodes: str = ""
+    """Processors it may run on."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoad:
+    """What the host's own processors do."""
+
+    time: float
+    """Host's wall clock, seconds since the epoch."""
+    cores_pct: tuple[float, ...] = ()
+    """How busy each core was over the last second, in the order of the host."""
+    load_1m: float | None = None
+    memory_used_mib: float | None = None
+    memory_total_mib: float | None = None
+    numa: Mapping[int, str] = field(default_factory=dict)
+    """Processors of each NUMA node, as the kernel writes them: `0-63,128-191`."""
+    processes: tuple[HostProcess, ...] = ()
+    reason: str = ""
+    """Why nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +140,11 @@ class GpuSample:
     """Console's `time.monotonic()`."""
     clock: str = ""
     """The stamp as a file printed it, where `time` is not known."""
+    mono: float | None = None
+    """Host's monotonic clock, which no time server moves."""
+    driver: str = ""
+    host: HostLoad | None = None
+    """What the host's processors did, about once a second."""
 
     @property
     def reporting(self) -> int:

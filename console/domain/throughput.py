@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from console.domain.measurement import Percentiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +35,11 @@ class ThroughputSample:
     """Console's `time.monotonic()`."""
     output_tokens: float | None = None
     """Output counter since the server started; `None` where the source counts none."""
+    input_tokens: float | None = None
+    """Prompt tokens computed since the server started."""
+    accept_length: float | None = None
+    """Tokens taken a step with speculative decoding."""
+    retracted_per_s: float | None = None
+    """Retractions or preemptions over the last step."""
+    latencies: Mapping[str, Percentiles] = field(default_factory=dict)
+    """`ttft`, `itl`, `e2el` of the last window, from the engine's own histograms: bounds, not exact values."""
