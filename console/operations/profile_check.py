@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from console.config.commands.dialects import dialect
 from console.config.commands.json_values import is_json
+from console.config.patches import load_patch
+from console.config.paths import find_patch
 from console.config.secrecy import is_secret_name, is_secret_value
 from console.domain.patch import DiskState
 from console.domain.profile import Profile
@@ -160,12 +162,10 @@ def _bench(profile: Profile) -> list[Finding]:
 
 
 def _patches(profile: Profile) -> list[Finding]:
-    from console.operations.patches import load_patch
-
     found = []
     for name in profile.patches_on:
         try:
-            patch = load_patch(None, name)
+            patch = load_patch(find_patch(name))
         except ConsoleError as error:
             found.append(Finding(ERROR, "patches.on", error.one_line()))
             continue

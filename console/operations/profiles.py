@@ -18,6 +18,7 @@ from console.errors import ConsoleError, RefusedError
 from console.operations.running import LIVING
 
 if TYPE_CHECKING:
+    from console.domain.run import Run
     from console.operations.desk import Desk
 
 
@@ -202,12 +203,13 @@ async def choose(desk: Desk, name_or_path: str) -> Profile:
     from console.operations.opening import at_home
 
     run, old = desk.store.snapshot.run, desk.profile
-    if old is not None and run is not None and run.adopted and run.phase in LIVING and run.profile == old.name:
+    chosen = load(name_or_path)
+    same = old is not None and chosen.name == old.name  # an edited file: what runs is shown beside it
+    if old is not None and not same and run is not None and run.adopted and _runs(run, old):
         raise RefusedError(
             f"run {run.id} of {old.name} is {run.phase.value}: the profile is not changed under it",
             hint="x t stops it first",
         )
-    chosen = load(name_or_path)
     if _reach(chosen) != (_reach(old) if old is not None else ("", "")):
         raise RefusedError(
             f"{chosen.name} runs in another container than this connection reaches",
@@ -223,6 +225,10 @@ async def choose(desk: Desk, name_or_path: str) -> Profile:
     desk.store.update(profile=chosen, profile_edited=False, package=None, package_reason="", patches=())
     await server.status(desk)
     return chosen
+
+
+def _runs(run: Run, profile: Profile) -> bool:
+    return run.phase in LIVING and run.profile == profile.name
 
 
 def _reach(profile: Profile) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -11,8 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 
-from console.domain.text import clean, dash
+from console.domain.text import clean
+from console.ui.clipboard import copy
 from console.ui.drawing import Span, fit, wrapped
+from console.ui.importing import given_away, import_profile
+from console.ui.screens.profile_rows import Row, asked_only, findings_of, foot, head, place_of, table
 from console.ui.widgets.activity import Receipt
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.lines import Lines
@@ -21,56 +24,9 @@ from console.ui.worker import launch, owner
 
 if TYPE_CHECKING:
     from console.domain.profile import Profile
+    from console.operations.profile_check import Finding
     from console.operations.profiles import Listed
     from console.state.store import Snapshot
-
-Row = list[Span]
-
-
-def place_of(path: Path | str) -> str:
-    """Return a folder as an operator writes it."""
-    folder, home = str(Path(path).parent), str(Path.home())
-    return "~" + folder[len(home) :] if folder.startswith(home + "/") else folder
-
-
-def value_of(value: object) -> str:
-    """Return an argument's value; a flag alone is `on`."""
-    if value is True:
-        return "on"
-    if isinstance(value, (tuple, list)):
-        return " ".join(map(str, value))
-    return "—" if value is None else str(value)
-
-
-def rows_of(
-    profile: Profile,
-    args: Mapping[str, object],
-    different: Mapping[str, object],
-    resolved: Mapping[str, object],
-    right: str,
-) -> list[Row]:
-    """Return arguments in two columns, those that differ first.
-
-    Args:
-        profile: Whose arguments.
-        args: Them, secrets redacted.
-        different: Value of the other side by name, where that is another.
-        resolved: The whole other side, to show where the two are alike.
-        right: Heading of the other side; empty when there is none.
-    """
-    size = max([8, *(len(name) for name in args)])
-    rows: list[Row] = [[(f"  {'argument':<{size}}  {'asked for':<28}  {right}", "dim")]]
-    for name in [*(n for n in args if n in different), *(n for n in args if n not in different)]:
-        asked = fit(clean(value_of(args[name])), 28)
-        if name in different:
-            other = clean(value_of(different[name]))
-            rows.append([("! ", "warn"), (f"{clean(name):<{size}}  ", "strong"), (f"{asked}  ", ""), (other, "warn")])
-        else:
-            key = name.replace("-", "_")
-            alike = value_of(resolved[key]) if key in resolved else "—" if right else ""
-            other = clean(alike)
-            rows.append([("  ", ""), (f"{clean(name):<{size}}  ", ""), (f"{asked}  ", ""), (other, "dim")])
-    return rows
 
 
 class ProfileList(Lines, Framed):
@@ -136,13 +92,18 @@ class ProfilesScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,p", "dismiss", show=False),
         Binding("tab", "app.focus_next", show=False),
+        Binding("e", "edit_profile", "edit"),
+        Binding("y", "copy_command", "copy command"),
+        Binding("c", "check_profile", "check"),
+        Binding("i", "import_profile", "import"),
     ]
 
     def __init__(self) -> None:
         super().__init__()
         self._resolved: Mapping[str, object] = {}
-        self._in_force: dict[str, object] = {}
         self._why = ""
+        self._found: dict[str, tuple[str, tuple[Finding, ...] | None]] = {}
+        """By profile: what was looked at, and what was found."""
 
     def compose(self) -> ComposeResult:
         """Put the list beside the sheet."""
@@ -175,8 +136,15 @@ class ProfilesScreen(Screen[None]):
         if found:
             names.cursor = found[0]
         self._show()
+        self._look()
         await self._ask()
         self._show()
+
+    def _look(self) -> None:
+        """Check the file of the profile under the cursor, once."""
+        entry = self._entry
+        if entry is not None and entry.profile is not None and entry.profile.path not in self._found:
+            launch(owner(self), partial(self._check, entry, host=False), group="check", exclusive=True)
 
     async def _ask(self) -> None:
         """Ask what is in force under the desk's profile."""
@@ -184,7 +152,7 @@ class ProfilesScreen(Screen[None]):
 
         app = owner(self)
         run = app.snapshot.run
-        self._resolved, self._in_force, self._why = {}, {}, ""
+        self._resolved, self._why = {}, ""
         if app.desk is None or app.desk.profile is None:
             return
         if run is None or not run.port:
@@ -193,8 +161,6 @@ class ProfilesScreen(Screen[None]):
             self._why = fault.one_line()
         else:
             self._resolved = await server.resolved_arguments(app.desk, run)
-            found = server.differences(app.desk.profile, self._resolved)
-            self._in_force = {each.name: each.resolved for each in found}
             if not self._resolved:
                 self._why = "neither the server nor its log says what is in force yet"
             elif run.profile and run.profile != app.desk.profile.name:
@@ -204,6 +170,7 @@ class ProfilesScreen(Screen[None]):
         """Open the profile under the cursor."""
         if isinstance(event.lines, ProfileList):
             self._show()
+            self._look()
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
         """Work under the profile under the cursor."""
@@ -218,7 +185,7 @@ class ProfilesScreen(Screen[None]):
         desk = app.need_desk()
         if (fault := app.link_fault()) is not None:
             raise fault
-        if desk.profile is not None and entry.name == desk.profile.name:
+        if desk.profile is not None and entry.profile == desk.profile:
             app.say(f"{entry.name} is the desk's profile already")
             return
         chosen = await profiles.choose(desk, str(entry.path))
@@ -238,49 +205,89 @@ class ProfilesScreen(Screen[None]):
         sheet.fill(self._rows(entry.profile, entry.name == names.current, sheet.size.width or 80))
 
     def _rows(self, profile: Profile, current: bool, width: int) -> list[Row]:
-        from console.operations import profiles
+        from console.operations import argument_table, profiles
 
         said = profiles.fields(profile)
         launched = said["launch"]
         assert isinstance(launched, Mapping)
         args: Mapping[str, object] = launched["args"]
-        rows: list[Row] = [[], [("  ", ""), (clean(profile.title or profile.name), "strong")]]
-        rows.append(
-            [(f"  {profile.engine.kind} by {profile.engine.python or 'python3'}, port {profile.launch.port}", "dim")]
-        )
-        rows.append([])
-        if current:
+        rows = [*head(profile), []]
+        where, found = self._found.get(profile.path, ("the file", None))
+        rows += findings_of(found, width, where)
+        if current and self._resolved:
+            table_rows = argument_table.differences_between(profile, self._resolved)
+            number = sum(row.state == argument_table.DIFFERENT for row in table_rows)
+            word = "everything is in force as asked for" if not number else f"{number} otherwise than asked for"
+            rows.append([("  ", ""), (word, "warn" if number else "good")])
             if self._why:
                 rows += [list(row) for row in wrapped(clean(self._why), width)]
-            elif self._resolved:
-                number = len(self._in_force)
-                word = "everything is in force as asked for" if not number else f"{number} otherwise than asked for"
-                rows.append([("  ", ""), (word, "warn" if number else "good")])
-            rows += rows_of(profile, args, self._in_force, self._resolved, "in force" if self._resolved else "")
-        else:
-            rows += rows_of(profile, args, *self._against_current(args))
-        for name, value in launched["env"].items():
-            shown = f"from the {value['from']}" if isinstance(value, Mapping) else str(value)
-            rows.append([(f"  env {clean(name)} ", "dim"), (clean(shown), "")])
-        bench, target = profile.bench, profile.target
-        rows += [[], [("  patches on  ", "dim"), (", ".join(map(clean, profile.patches_on)) or "none", "")]]
-        ladder = ", ".join(map(str, bench.concurrency))
-        rows.append([("  ladder      ", "dim"), (f"{ladder} · {bench.input_tokens} in {bench.output_tokens} out", "")])
-        if target.output_tok_s is not None:
-            origin = f", {clean(target.origin)}" if target.origin else ""
-            rows.append([("  target      ", "dim"), (f"{dash(target.output_tok_s)} tok/s{origin}", "")])
-        if profile.winner:
-            rows.append([("  winner      ", "dim"), ("saved with its evidence, in the file", "good")])
-        return rows
-
-    def _against_current(self, args: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object], str]:
+            return [*rows, *table(table_rows), *foot(profile, launched["env"])]
+        if current and self._why:
+            rows += [list(row) for row in wrapped(clean(self._why), width)]
         desk = owner(self).desk
-        if desk is None or desk.profile is None:
-            return {}, {}, ""
-        now: Mapping[str, object] = desk.profile.launch.args
-        different = {name: now.get(name) for name in args if now.get(name) != args[name]}
-        return (
-            different,
-            {name.replace("-", "_"): value for name, value in now.items()},
-            f"{desk.profile.name} asks for",
-        )
+        other = None if current or desk is None or desk.profile is None else desk.profile
+        beside = None if other is None else profiles.fields(other)["launch"]
+        now = beside["args"] if isinstance(beside, Mapping) else None
+        rows += asked_only(args, now, f"{other.name} asks for" if other is not None else "")
+        return [*rows, *foot(profile, launched["env"])]
+
+    async def _check(self, entry: Listed, *, host: bool) -> None:
+        """Look for what is wrong with a profile, on the host where it is the desk's."""
+        from console.operations import profile_check
+
+        if entry.profile is None:
+            return
+        app = owner(self)
+        desk = app.desk if host and app.desk is not None and entry.name == self._names.current else None
+        where = f"the file, the install and the model on {desk.link.host.name}" if desk is not None else "the file"
+        self._found[entry.profile.path] = (where, None)
+        self._show()
+        found = await profile_check.check(entry.profile, desk)
+        self._found[entry.profile.path] = (where, found)
+        self._show()
+
+    @property
+    def _names(self) -> ProfileList:
+        return self.query_one(ProfileList)
+
+    @property
+    def _entry(self) -> Listed | None:
+        entries = self._names.entries
+        return entries[self._names.cursor] if entries else None
+
+    def action_check_profile(self) -> None:
+        """Check the profile under the cursor; the desk's also against the install, which is asked for its flags."""
+        if (entry := self._entry) is not None:
+            launch(owner(self), partial(self._check, entry, host=True), group="check", exclusive=True)
+
+    def action_copy_command(self) -> None:
+        """Copy the command that the profile stands for."""
+        from console.operations import profiles
+
+        if (entry := self._entry) is not None and entry.profile is not None:
+            copy(owner(self), profiles.shell_command(entry.profile), "the command")
+
+    def action_edit_profile(self) -> None:
+        """Open the profile in the operator's editor; a shipped one gets an own file over it."""
+        if (entry := self._entry) is not None:
+            launch(owner(self), self._edit, entry, group="write", lasting=True)
+
+    async def _edit(self, entry: Listed) -> None:
+        from console.operations import profile_files
+
+        app = owner(self)
+        try:
+            file = profile_files.edit(entry.path, partial(given_away, app))
+        finally:
+            self._found.clear()
+            await self._read()
+        own = "" if file == entry.path else ", over the shipped one"
+        app.say(f"{file} saved{own}" + self._still(entry))
+
+    def _still(self, entry: Listed) -> str:
+        """Return a word on the desk, which works under the profile as it was read."""
+        return "; enter takes it" if entry.name == self._names.current else ""
+
+    def action_import_profile(self) -> None:
+        """Make a profile out of a launch command."""
+        launch(owner(self), import_profile, owner(self), self._read, group="write", lasting=True)
