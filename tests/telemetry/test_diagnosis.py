@@ -21,7 +21,7 @@ from console.telemetry.diagnosis.judge import RULES, diagnose
 from console.telemetry.diagnosis.window import Window, window
 from console.telemetry.throttle import throttle_words
 from console.telemetry.throughput import Speeds, from_metrics
-from tests.telemetry.series import Load, every, only, ours, seen, series
+from tests.telemetry.series import Load, every, only, ours, seen
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -199,16 +199,13 @@ def served() -> Iterator[tuple[float, Window]]:
 def test_a_real_server_whose_client_was_the_limit_is_starved_and_idle_before() -> None:
     """The recording's own note: the streaming client and the Python front end were the limit; the GPU paused."""
     verdicts = [(each, diagnose(each)) for _, each in served()]
-    busy = [found.bound for each, found in verdicts if (each.running or 0) > 200]
+    busy = [found.bound for each, found in verdicts if (each.running or 0) > 75]
     assert busy and set(busy) == {Bound.STARVED}
     quiet = [found.bound for each, found in verdicts if each.util == 0 and each.speeds == 0]
     assert quiet and set(quiet) == {Bound.IDLE}
 
 
-def test_mean_and_peak_stay_apart_under_the_limit() -> None:
+def test_the_instantaneous_peak_and_the_one_second_mean_are_both_kept() -> None:
     rows = [row for _, each in served() for row in each.gpus]
     assert max(row.watts.high for row in rows if row.watts) == pytest.approx(831.1)
     assert max(row.last.power_mean_w or 0 for row in rows) <= 532
-    assert (
-        diagnose(window(*series(Load(spin=0.9, gpus=1), every(power_draw_w=831.0, power_limit_w=700.0)))).bound in Bound
-    )
