@@ -90,7 +90,7 @@ def _narrow(first: bytes, source: io.BufferedReader, encoding: str) -> Iterator[
 def _is_binary(head: bytes) -> bool:
     """Return whether a file is no text; NULs alone are what is left of a log truncated under its writer."""
     head = head[:HEAD]
-    return len(head) - len(head.translate(None, _BINARY)) > 0.1 * (len(head.replace(b"\0", b"")) + 1)
+    return len(head) - len(head.translate(None, _BINARY)) > 0.03 * (len(head.replace(b"\0", b"")) + 1)
 
 
 def recognised(head: bytes) -> str:
