@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from console.operations.profile_check import Finding
 
 Row = list[Span]
-ASKED_SIZE = 28
+NAME_SIZE, VALUE_SIZE = 34, 28
+"""The most columns of an argument's name, and of what was asked for."""
 
 
 def place_of(path: Path | str) -> str:
@@ -65,46 +66,53 @@ def findings_of(found: Sequence[Finding] | None, width: int, where: str) -> list
         said = f"{place}{each.text}" + (f" · {each.hint}" if each.hint else "")
         lines = [list(row) for row in wrapped(clean(said), max(20, width - 4))]
         for number, line in enumerate(lines):
-            sign: Span = ("✗ " if bad else "! ", "bad" if bad else "warn") if not number else ("  ", "")
+            sign: Span = ("✗" if bad else "!", "bad" if bad else "warn") if not number else (" ", "")
             rows.append([("  ", ""), sign, *line])
     return [*rows, []]
 
 
-def table(rows: Sequence[ArgumentRow]) -> list[Row]:
+def sizes_of(names: Sequence[str], values: Sequence[object], width: int) -> tuple[int, int]:
+    """Return the columns of names and of values asked for, so that what is in force has its own."""
+    size = min(NAME_SIZE, max([8, *(len(name) for name in names)]), max(12, width // 2 - 4))
+    longest = max([9, *(len(value_of(value)) for value in values)])
+    return size, min(VALUE_SIZE, longest, max(9, (width - size - 6) // 2))
+
+
+def table(rows: Sequence[ArgumentRow], width: int) -> list[Row]:
     """Return arguments asked for and in force, differences first, defaults dim at the end."""
-    size = max([8, *(len(row.name) for row in rows)])
-    size = min(size, 34)
-    drawn: list[Row] = [[(f"  {'argument':<{size}}  {'asked for':<{ASKED_SIZE}}  in force", "dim")]]
+    size, asked_size = sizes_of([row.name for row in rows], [row.asked for row in rows], width)
+    drawn: list[Row] = [[(f"  {'argument':<{size}}  {'asked for':<{asked_size}}  in force", "dim")]]
     state = ""
     for row in rows:
         if row.state == "default" and state != "default":
             drawn += [[], [("  nobody asked for these: the server's own", "dim")]]
         state = row.state
-        name, asked = fit(clean(row.name), size), fit(clean(value_of(row.asked)), ASKED_SIZE)
+        name, asked = fit(clean(row.name), size), fit(clean(value_of(row.asked)), asked_size)
         in_force = clean(value_of(row.in_force))
         if row.state == "different":
             drawn.append([("! ", "warn"), (f"{name}  ", "strong"), (f"{asked}  ", ""), (in_force, "warn")])
         elif row.state == "default":
-            drawn.append([("  ", ""), (f"{name}  ", "dim"), (f"{'':<{ASKED_SIZE}}  ", ""), (in_force, "dim")])
+            drawn.append([("  ", ""), (f"{name}  ", "dim"), (f"{'':<{asked_size}}  ", ""), (in_force, "dim")])
         else:
             drawn.append([("  ", ""), (f"{name}  ", ""), (f"{asked}  ", ""), (in_force, "dim")])
     return drawn
 
 
-def asked_only(args: Mapping[str, object], other: Mapping[str, object] | None, right: str) -> list[Row]:
+def asked_only(args: Mapping[str, object], other: Mapping[str, object] | None, right: str, width: int) -> list[Row]:
     """Return arguments that were asked for, beside those of another profile where there is one.
 
     Args:
         args: Them, secrets redacted.
         other: Those of the other profile; what is different there goes first.
         right: Heading of the other profile.
+        width: Columns.
     """
     names = list(args) if other is None else list(dict.fromkeys([*args, *other]))
-    size = min(34, max([8, *(len(name) for name in names)]))
-    drawn: list[Row] = [[(f"  {'argument':<{size}}  {'asked for':<{ASKED_SIZE}}  {clean(right)}", "dim")]]
+    size, asked_size = sizes_of(names, list(args.values()), width if other is not None else 4 * width)
+    drawn: list[Row] = [[(f"  {'argument':<{size}}  {'asked for':<{asked_size}}  {clean(right)}", "dim")]]
     different = [name for name in names if other is not None and args.get(name) != other.get(name)]
     for name in [*different, *(name for name in names if name not in different)]:
-        asked = fit(clean(value_of(args.get(name))), ASKED_SIZE)
+        asked = fit(clean(value_of(args.get(name))), asked_size)
         beside = "" if other is None else clean(value_of(other.get(name)))
         mark: Span = ("! ", "warn") if name in different else ("  ", "")
         ink = "strong" if name in different else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,11 +13,11 @@ from textual.screen import Screen
 
 from console.domain.text import clean
 from console.ui.clipboard import copy
-from console.ui.drawing import Span, fit, wrapped
+from console.ui.drawing import wrapped
 from console.ui.importing import given_away, import_profile
+from console.ui.screens.profile_panes import ProfileKeys, ProfileList, ProfileSheet
 from console.ui.screens.profile_rows import Row, asked_only, findings_of, foot, head, place_of, table
 from console.ui.widgets.activity import Receipt
-from console.ui.widgets.frame import Framed
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.status import Status
 from console.ui.worker import launch, owner
@@ -29,62 +29,15 @@ if TYPE_CHECKING:
     from console.state.store import Snapshot
 
 
-class ProfileList(Lines, Framed):
-    """Every profile that a name can reach."""
-
-    def __init__(self) -> None:
-        super().__init__(id="profile-list")
-        self.entries: tuple[Listed, ...] = ()
-        self.current = ""
-        self.entitle("p", "Profiles", "enter chooses")
-
-    def count(self) -> int:
-        """Return how many there are."""
-        return len(self.entries)
-
-    def line(self, index: int, width: int) -> Sequence[Span]:
-        """Return a name and where it is from."""
-        entry = self.entries[index]
-        chosen = entry.name == self.current
-        lead: Span = ("▌" if index == self.cursor else " ", "accent")
-        sign: Span = ("✗ ", "bad") if entry.profile is None else ("● ", "good") if chosen else ("○ ", "dim")
-        size = max(10, min(24, width - 12))
-        name = fit(clean(entry.name), size)
-        return [lead, sign, (f"{name} ", "strong" if chosen else ""), (clean(place_of(entry.path)), "dim")]
-
-    def empty(self) -> Sequence[Sequence[Span]]:
-        """Say what would be here."""
-        return [[], [("  reading profiles…", "dim")]]
-
-
-class ProfileSheet(Lines, Framed):
-    """One profile: what it asks for."""
-
-    def __init__(self) -> None:
-        super().__init__(id="profile-sheet")
-        self.rows: list[Row] = []
-
-    def fill(self, rows: list[Row]) -> None:
-        """Show rows."""
-        self.rows = rows
-        self.changed(keep=False)
-
-    def count(self) -> int:
-        """Return how many rows there are."""
-        return len(self.rows)
-
-    def line(self, index: int, width: int) -> Sequence[Span]:
-        """Return one row."""
-        return self.rows[index]
-
-
 class ProfilesScreen(Screen[None]):
     """Profiles, with the one under the cursor opened beside them."""
 
     CSS = """
     ProfilesScreen {
-        #status { height: 1; background: $panel; }
-        #profile-list { width: 2fr; min-width: 30; height: 100%; }
+        #status, ProfileKeys { height: 1; }
+        #status { background: $panel; }
+        Horizontal { height: 1fr; }
+        #profile-list { width: 2fr; min-width: 24; height: 100%; }
         #profile-sheet { width: 5fr; height: 100%; }
         #receipt { height: 1; display: none; background: $panel; }
     }
@@ -110,6 +63,7 @@ class ProfilesScreen(Screen[None]):
         yield Status()
         yield Horizontal(ProfileList(), ProfileSheet())
         yield Receipt()
+        yield ProfileKeys()
 
     def on_mount(self) -> None:
         """Read the profiles, then ask the server what is in force."""
@@ -221,14 +175,14 @@ class ProfilesScreen(Screen[None]):
             rows.append([("  ", ""), (word, "warn" if number else "good")])
             if self._why:
                 rows += [list(row) for row in wrapped(clean(self._why), width)]
-            return [*rows, *table(table_rows), *foot(profile, launched["env"])]
+            return [*rows, *table(table_rows, width), *foot(profile, launched["env"])]
         if current and self._why:
             rows += [list(row) for row in wrapped(clean(self._why), width)]
         desk = owner(self).desk
         other = None if current or desk is None or desk.profile is None else desk.profile
         beside = None if other is None else profiles.fields(other)["launch"]
         now = beside["args"] if isinstance(beside, Mapping) else None
-        rows += asked_only(args, now, f"{other.name} asks for" if other is not None else "")
+        rows += asked_only(args, now, f"{other.name} asks for" if other is not None else "", width)
         return [*rows, *foot(profile, launched["env"])]
 
     async def _check(self, entry: Listed, *, host: bool) -> None:
