@@ -108,8 +108,16 @@ VERBS: tuple[Verb, ...] = (
         "Profiles",
         "Asked for and in force, side by side; choose another profile.",
         ("p",),
-        ("profile list", "profile show"),
+        ("profile list", "profile show", "profile check", "profile command"),
         footer="profiles",
+        group="Server",
+    ),
+    Verb(
+        "import_profile",
+        "Import a profile",
+        "Make a profile out of a launch command as it was pasted, from a file or into $EDITOR; nothing is run.",
+        (),
+        ("profile import",),
         group="Server",
     ),
     # measuring

@@ -212,6 +212,13 @@ async def show_profiles(app: TokwattApp) -> None:
     await app.push_screen(ProfilesScreen())
 
 
+async def import_profile(app: TokwattApp) -> None:
+    """Make a profile out of a launch command."""
+    from console.ui import importing
+
+    await importing.import_profile(app)
+
+
 async def open_palette(app: TokwattApp) -> None:
     """Find a verb by its name and do it, or go to file:line."""
     from console.ui.modals.palette import PaletteModal, place_of
@@ -245,9 +252,18 @@ ACTIONS: dict[str, Action] = {
         show_help,
         show_runs,
         show_profiles,
+        import_profile,
         open_palette,
     )
 }
 
-LASTING = {"start_server", "stop_server", "restart_server", "open_server_menu", "save_winner", "undo_change"}
+LASTING = {
+    "start_server",
+    "stop_server",
+    "restart_server",
+    "open_server_menu",
+    "save_winner",
+    "undo_change",
+    "import_profile",
+}
 """Actions whose faults stay on screen until they were read."""
