@@ -15,7 +15,7 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from . import git, resolving
 from .basics import state_home
@@ -43,13 +43,17 @@ class Row(NamedTuple):
     """-1 when it is not told."""
 
 
-def rows_of(info: str) -> List[Row]:
-    """Return what a `*.dist-info/RECORD` says of files with a hash; compiled files have none."""
+def fields_of(info: str) -> List[List[str]]:
+    """Return the lines of a `*.dist-info/RECORD`: path, hash and size, the last two perhaps empty."""
     try:
         with open(os.path.join(info, "RECORD"), encoding="utf-8", errors="surrogateescape", newline="") as file:
-            fields = [row for row in csv.reader(file) if len(row) == 3]
+            return [row for row in csv.reader(file) if len(row) == 3]
     except (OSError, csv.Error):
         return []
+
+
+def rows_of(fields: Sequence[Sequence[str]]) -> List[Row]:
+    """Return what the lines of a RECORD say of files with a hash; compiled files have none."""
     found = []
     for path, told, size in fields:
         algorithm, _, text = told.partition("=")
@@ -57,7 +61,10 @@ def rows_of(info: str) -> List[Row]:
             continue
         try:
             digest = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
+            whole = len(digest) == 2 * hashlib.new(algorithm).digest_size
         except (binascii.Error, ValueError):
+            continue
+        if not whole:
             continue
         found.append(Row(path, algorithm, digest, int(size) if size.isdigit() else -1))
     return found
@@ -69,10 +76,13 @@ class Beside:
     def __init__(self, parent: str) -> None:
         self.parent = parent
         self._infos: Dict[str, List[Row]] = {}
+        self._listed: Set[str] = set()
         with contextlib.suppress(OSError):
             for entry in sorted(os.listdir(parent)):
                 if entry.endswith(".dist-info"):
-                    self._infos[entry] = rows_of(os.path.join(parent, entry))
+                    fields = fields_of(os.path.join(parent, entry))
+                    self._infos[entry] = rows_of(fields)
+                    self._listed.update(row[0] for row in fields)
 
     def of(self, name: str) -> Dict[str, List[Row]]:
         """Return the rows of the distributions that bring package `name`, by metadata folder."""
@@ -83,9 +93,9 @@ class Beside:
             if not resolving.is_editable(os.path.join(self.parent, info)) and any(row.path == start for row in rows)
         }
 
-    def paths(self) -> set[str]:
-        """Return every path that any RECORD here lists."""
-        return {row.path for rows in self._infos.values() for row in rows}
+    def paths(self) -> Set[str]:
+        """Return every path that any RECORD here lists, with a hash or without."""
+        return self._listed
 
 
 class Remembered:

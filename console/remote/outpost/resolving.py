@@ -109,7 +109,16 @@ def holds(info: str, name: str) -> bool:
 
 def is_editable(info: str) -> bool:
     """Return whether a distribution is only a pointer to a folder elsewhere."""
-    return '"editable": true' in head(os.path.join(info, "direct_url.json"))
+    return bool((direct_url(info).get("dir_info") or {}).get("editable"))
+
+
+def direct_url(info: str) -> dict[str, Any]:
+    """Return what a distribution says of where it came from; nothing when it says nothing that can be read."""
+    try:
+        direct = json.loads(head(os.path.join(info, "direct_url.json")) or "{}")
+    except ValueError:
+        return {}
+    return direct if isinstance(direct, dict) else {}
 
 
 def editable_of(folder: str) -> tuple[str | None, str] | None:
@@ -118,10 +127,7 @@ def editable_of(folder: str) -> tuple[str | None, str] | None:
         path = getattr(found, "_path", None)
         if path is None:
             continue
-        try:
-            direct = json.loads(head(os.path.join(str(path), "direct_url.json")) or "{}")
-        except ValueError:
-            continue
+        direct = direct_url(str(path))
         url = str(direct.get("url", ""))
         if url.startswith("file://") and (direct.get("dir_info") or {}).get("editable"):
             project = os.path.realpath(url_path(url))
