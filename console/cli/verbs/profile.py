@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Output
 from console.domain.profile import Profile
-from console.errors import UsageError
+from console.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
@@ -28,6 +28,9 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
         verb = actions.add_parser(name, parents=parents, help=words)
         verb.add_argument("name", nargs="?", metavar="NAME-or-FILE")
         verb.set_defaults(act=act, needs="nothing")
+        if name == "show":
+            verb.add_argument("--resolved", action="store_true", help="beside what the running server has in force")
+            verb.set_defaults(needs=_needs_of_show)
     _add_import(actions, parents)
     check = actions.add_parser("check", parents=parents, help="the file, and with a host also its install")
     check.add_argument("name", nargs="?", metavar="NAME-or-FILE")
@@ -52,6 +55,13 @@ def _add_import(actions: Any, parents: list[argparse.ArgumentParser]) -> None:
     pasted.add_argument("--repair", action="store_true", help="take broken JSON and lost lines as they were meant")
     pasted.add_argument("--no-shell", action="store_true", help="an argument list that no shell reads (YAML, a form)")
     pasted.set_defaults(act=import_profile, needs="nothing")
+
+
+def _needs_of_show(args: argparse.Namespace) -> str:
+    """A server is asked only for what is in force."""
+    if args.resolved and args.name and not args.profile:
+        args.profile = args.name
+    return "host" if args.resolved else "nothing"
 
 
 def _needs_of_check(args: argparse.Namespace) -> str:
@@ -93,6 +103,8 @@ async def show_profile(args: argparse.Namespace, desk: Desk | None, out: Output)
     """Run `profile show`."""
     from console.operations import profiles
 
+    if desk is not None:
+        return await _show_resolved(desk, out)
     profile = _named(args)
     if out.json:
         out.document(profile=profiles.fields(profile))
@@ -111,6 +123,29 @@ async def show_profile(args: argparse.Namespace, desk: Desk | None, out: Output)
     for line in _arguments(profile):
         out.line(line)
     out.line(f"  command   {profiles.shell_command(profile)}")
+    return 0
+
+
+async def _show_resolved(desk: Desk, out: Output) -> int:
+    """Show every argument asked for, defaulted and in force, differences first."""
+    from console.operations import argument_table, server
+
+    profile = desk.must_profile()
+    run = await server.status(desk)
+    if run is None or not run.port:
+        raise RefusedError(f"{desk.link.host.name}: no server runs, what would be in force is not known")
+    resolved = await server.resolved_arguments(desk, run)
+    rows = argument_table.differences_between(profile, resolved)
+    if out.json:
+        out.document(profile=profile.name, run=run.id, arguments=argument_table.fields(rows))
+        return 0
+    size = max([8, *(len(row.name) for row in rows)])
+    for row in rows:
+        sign = "!" if row.state == argument_table.DIFFERENT else " "
+        asked, in_force = ("—" if value is None else str(value) for value in (row.asked, row.in_force))
+        out.line(f"{sign} {row.name:<{size}}  {asked:<28}  {in_force:<28}  {row.state}")
+    if not resolved:
+        out.say(f"run {run.id}: neither the server nor its log says what is in force yet")
     return 0
 
 
