@@ -242,7 +242,13 @@ def _stamp(peeled: Peeled, zone: Zone) -> bool:
     peeled.clock = stamp.clock
     if peeled.time is None and stamp.date:
         peeled.time = zone.moment(stamp.date, stamp.time_of_day)
-    peeled.source = {**peeled.source, **stamp.source} if peeled.source else stamp.source
+    if not peeled.source:
+        peeled.source = stamp.source
+        return True
+    outer = peeled.source.get("ranks")
+    peeled.source |= stamp.source
+    if isinstance(outer, dict) and stamp.ranks:
+        peeled.source["ranks"] = {**outer, **stamp.ranks}
     return True
 
 

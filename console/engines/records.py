@@ -278,7 +278,7 @@ def _begins(waiting: tuple[LogRecord, str]) -> int:
 
 def _pieces(raw: bytes) -> list[tuple[int, bytes]]:
     """Split a line where another record was written into it without a line end."""
-    if b"-" not in raw:
+    if b"-" not in raw or raw.startswith(b'{"log":'):  # Docker's own files quote the line
         return [(0, raw)]
     glued = (match.start() for match in _GLUED.finditer(raw))
     cuts = [0, *(at for at in glued if not _COLOUR.search(raw, max(0, at - 12), at)), len(raw)]

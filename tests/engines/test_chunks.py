@@ -111,3 +111,56 @@ def test_a_bar_that_is_being_drawn_is_pending() -> None:
         of_kind(parser.feed(b"\rCapturing batches:  10%|#    | 1/10 [00:01<00:09,  1.0s/it]"), LogKind.PROGRESS) == []
     )
     assert parser.pending.startswith("Capturing batches:  10%")
+
+
+HOSTILE = (
+    b"\x1b[0;36m(EngineCore_DP0 pid=1)\x1b[0;0m [2026-01-02 03:04:05 TP0] \xe2\x96\x8a \xe2\x96\x88 \xff\xfe end\r\n"
+    b"\x1b]0;title\x07[2026-01-02 03:04:05 TP1] Load weight begin. avail mem=1.00 GB\r\n"
+    b"\rCapturing batches:  10%|\xe2\x96\x8a   | 1/10 [00:01<00:09,  1.0s/it]\rCapturing batches: 100%|\xe2\x96\x88| 10/10 "
+    b"[00:09<00:00,  1.0s/it][2026-01-02 03:04:06 TP0] Capture cuda graph end. Time elapsed: 9.00 s.\n"
+    b"[rank0]: Traceback (most recent call last):\r\n[rank1]: Traceback (most recent call last):\r\n"
+    b'[rank0]:   File "x.py", line 1\r\n[rank1]:   File "x.py", line 1\r\n[rank0]: ValueError: \xc3\xa9\r\n[rank1]: ValueError: \xc3\xa9\r\n'
+    b'{"log":"[2026-01-02 03:04:07] docker\\n","stream":"stderr","time":"2026-01-02T03:04:07.5Z"}\n\0\0\0\n'
+    b"Fatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n  <no Python frame>\nno end of line"
+)
+HOSTILE_WHOLE = read(HOSTILE, 0)
+
+
+@given(st.lists(st.integers(0, len(HOSTILE)), max_size=60))
+@settings(max_examples=150, deadline=None)
+def test_boundaries_inside_glyphs_escapes_and_line_ends_give_the_same_records(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(HOSTILE)]
+    assert read([HOSTILE[start:end] for start, end in itertools.pairwise(edges)], 0) == HOSTILE_WHOLE
+
+
+def test_what_the_hostile_log_says() -> None:
+    told = [(record.kind.value, record.clock[11:], record.source.get("ranks")) for record in HOSTILE_WHOLE]
+    assert told == [
+        ("other", "03:04:05", {"DP": 0, "TP": 0}),
+        ("phase", "03:04:05", {"TP": 1}),
+        ("progress", "", None),
+        ("progress", "", None),
+        ("phase", "03:04:06", {"TP": 0}),
+        ("failure", "", {"rank": [0, 1]}),
+        ("other", "03:04:07", None),
+        ("other", "", None),
+        ("other", "", None),
+    ]
+    assert "▊ █ \ufffd\ufffd end" in HOSTILE_WHOLE[0].raw
+
+
+PIECES = [HOSTILE[at : at + 37] for at in range(0, len(HOSTILE), 37)] + content("A15.log").splitlines(keepends=True)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30), st.sampled_from(["sglang", "vllm", "llamacpp", "openai"]))
+@settings(max_examples=150, deadline=None)
+def test_parts_in_any_order_never_raise_and_keep_the_order_of_the_file(parts: list[bytes], kind: str) -> None:
+    data = b"".join(parts)
+    parser, watch = LogParser(engine(kind).grammar(), utc_offset_s=0, since=1.7e9), engine(kind).watch()
+    found = parser.feed(data) + parser.close()
+    for record in found:
+        watch.see(record)
+    assert [record.offset for record in found] == sorted(record.offset for record in found)
+    assert parser.told == parser.fed == len(data)
+    watch.ladder()
+    watch.failure(ended=True)
