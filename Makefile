@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-ENGINES ?= sglang
+ENGINES ?= sglang vllm llamacpp
 
 .PHONY: demo test test-engines check format lint types contracts bench screenshots clean
 

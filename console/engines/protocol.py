@@ -104,6 +104,8 @@ class Engine(Protocol):
     """POST that empties the prefix cache; empty where there is none."""
     identity_path: str
     """GET whose JSON tells what is served; cheap, and there as soon as the server is ready."""
+    older: Mapping[str, str]
+    """Paths to what versions before called them: asked for where there is none of the newer name."""
     ready_by_http: bool
     """Whether its log need not say when it is ready: then `ready_path` decides."""
     titles: tuple[str, ...]

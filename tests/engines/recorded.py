@@ -20,18 +20,20 @@ def content(name: str) -> bytes:
     return gzip.decompress(packed.read_bytes()) if packed.exists() else (DATA / name).read_bytes()
 
 
-def read(data: bytes | Iterable[bytes], utc_offset_s: int | None = None) -> list[LogRecord]:
+def read(
+    data: bytes | Iterable[bytes], utc_offset_s: int | None = None, *, kind: str = "sglang", since: float | None = None
+) -> list[LogRecord]:
     """Return the records of a whole log."""
-    parser = LogParser(engine("sglang").grammar(), utc_offset_s=utc_offset_s)
+    parser = LogParser(engine(kind).grammar(), utc_offset_s=utc_offset_s, since=since)
     found: list[LogRecord] = []
     for chunk in [data] if isinstance(data, bytes) else data:
         found += parser.feed(chunk)
     return found + parser.close()
 
 
-def watched(records: Iterable[LogRecord]) -> Watch:
+def watched(records: Iterable[LogRecord], *, kind: str = "sglang") -> Watch:
     """Return a follower that has seen the records."""
-    watch = engine("sglang").watch()
+    watch = engine(kind).watch()
     for record in records:
         watch.see(record)
     return watch

@@ -1,9 +1,10 @@
-"""A host behind the real sshd on which a real SGLang, installed below `.venvs`, serves a tiny random model."""
+"""A host behind the real sshd on which real engines, installed below `.venvs`, serve tiny random models."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -22,11 +23,14 @@ from console.remote.link import HostLink
 from console.remote.ssh import SshTransport
 from tests.conftest import require_sshd
 from tests.needs import lacking
+from tests.real_engine.gguf_model import write_gguf
 from tests.real_engine.install import venv_of
 from tests.real_engine.model import write_model
 from tests.ssh_servers import SshServer, free_port, server_of
 
-SHIMS = Path(__file__).parent / "shims"
+HERE = Path(__file__).parent
+SHIMS = HERE / "shims"
+SHIMS_VLLM = HERE / "shims_vllm"
 ROOT = Path(__file__).parents[2]
 
 READY_S = 420.0
@@ -63,6 +67,51 @@ input_tokens = 64
 output_tokens = 32
 """
 
+VLLM_PROFILE = """schema = 1
+title = "Tiny random model on a processor"
+[host]
+ssh = "tiny-host"
+[engine]
+kind = "vllm"
+python = "{python}"
+[launch]
+port = {port}
+[launch.args]
+model = "{model}"
+served-model-name = "tiny"
+dtype = "float32"
+max-model-len = 2048
+enforce-eager = true
+host = "127.0.0.1"
+{args}
+[launch.env]
+OMP_NUM_THREADS = "1"
+HF_HUB_OFFLINE = "1"
+VLLM_NO_USAGE_STATS = "1"
+VLLM_CPU_KVCACHE_SPACE = "{kv_gb}"
+VLLM_SERVER_DEV_MODE = "1"
+PYTHONPATH = "{search_path}"
+[bench]
+concurrency = [1, 4]
+input_tokens = 64
+output_tokens = 32
+"""
+
+LLAMA_PROFILE = """schema = 1
+title = "Tiny random model on a processor"
+[host]
+ssh = "tiny-host"
+[engine]
+kind = "{kind}"
+command = {command}
+[launch]
+port = {port}
+[launch.args]
+model = "{model}"
+host = "127.0.0.1"
+{args}
+"""
+
 
 @dataclass
 class Bay:
@@ -81,10 +130,48 @@ class Bay:
     def profile(self, name: str = "tiny", args: str = "", model: Path | None = None) -> Path:
         """Write a profile of the tiny model and return its file."""
         search_path = ":".join(map(str, filter(None, (SHIMS, self.package))))
-        path = self.folder / f"{name}.toml"
         text = PROFILE.format(
             python=self.python, port=self.port, model=model or self.model, args=args, search_path=search_path
         )
+        return self._write(name, text)
+
+    def vllm_profile(self, name: str = "tiny", args: str = "", model: Path | None = None, kv_gb: int = 1) -> Path:
+        """Write a profile of the tiny model under vLLM and return its file."""
+        return self._write(
+            name,
+            VLLM_PROFILE.format(
+                python=self.python,
+                port=self.port,
+                model=model or self.model,
+                args=args,
+                kv_gb=kv_gb,
+                search_path=SHIMS_VLLM,
+            ),
+        )
+
+    def llama_profile(
+        self,
+        name: str = "tiny",
+        args: str = "metrics = true",
+        model: Path | None = None,
+        kind: str = "llamacpp",
+        before: tuple[str, ...] = (),
+    ) -> Path:
+        """Write a profile of the tiny model under llama.cpp's server and return its file.
+
+        Args:
+            name: Of the profile.
+            args: Further arguments as TOML.
+            model: Another model.
+            kind: Of the engine.
+            before: Words that start the words that start it: limits, shells.
+        """
+        command = json.dumps([*before, str(self.python), str(HERE / "llamacpp_server.py")])
+        text = LLAMA_PROFILE.format(kind=kind, command=command, port=self.port, model=model or self.model, args=args)
+        return self._write(name, text)
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self.folder / f"{name}.toml"
         path.write_text(text)
         return path
 
@@ -129,13 +216,18 @@ class Bay:
         return sorted(self.folder.glob("ssh/state/tokwatt/runs/*"))
 
 
-@pytest.fixture(scope="session")
-def engine_python() -> Path:
-    """The interpreter of the installed SGLang."""
-    python = venv_of("sglang") / "bin/python"
+def python_of(engine: str) -> Path:
+    """Return the interpreter of an installed engine."""
+    python = venv_of(engine) / "bin/python"
     if not python.exists():
         lacking(f"{python}: make test-engines installs it")
     return python
+
+
+@pytest.fixture(scope="session")
+def engine_python() -> Path:
+    """The interpreter of the installed SGLang."""
+    return python_of("sglang")
 
 
 @pytest.fixture(scope="session")
@@ -154,8 +246,35 @@ def copied_package(engine_python: Path, tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
+@pytest.fixture(scope="session")
+def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random model in one file."""
+    return write_gguf(tmp_path_factory.mktemp("models") / "tiny.gguf")
+
+
 @pytest.fixture
 async def bay(engine_python: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bay]:
+    """A host with SGLang and without a server."""
+    async with bay_at(tmp_path, monkeypatch, engine_python, model) as bay:
+        yield bay
+
+
+@pytest.fixture
+async def vllm_bay(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bay]:
+    """A host with vLLM and without a server."""
+    async with bay_at(tmp_path, monkeypatch, python_of("vllm"), model) as bay:
+        yield bay
+
+
+@pytest.fixture
+async def llama_bay(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bay]:
+    """A host with llama.cpp and without a server."""
+    async with bay_at(tmp_path, monkeypatch, python_of("llamacpp"), gguf) as bay:
+        yield bay
+
+
+@contextlib.asynccontextmanager
+async def bay_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: Path, model: Path) -> AsyncIterator[Bay]:
     """A host without a server; what a test leaves running is ended by the numbers in its run folders."""
     require_sshd()
     for name in ("CONFIG", "DATA"):
@@ -163,7 +282,7 @@ async def bay(engine_python: Path, model: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("TOKWATT_GPU_SOURCE", "none")
     monkeypatch.chdir(tmp_path)
     async with server_of("sshd", tmp_path / "ssh") as server:
-        bay = Bay(server, tmp_path, engine_python, model, free_port())
+        bay = Bay(server, tmp_path, python, model, free_port())
         try:
             yield bay
         finally:

@@ -1,4 +1,4 @@
-"""Installs a real engine into a venv of its own: `python tests/real_engine/install.py sglang`.
+"""Installs real engines, each into a venv of its own: `python tests/real_engine/install.py sglang vllm llamacpp`.
 
 The venv is kept until its pins change. `TORCH_INDEX_URL` names the index of torch where the usual one
 gives a CUDA build.
@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 VENVS = HERE.parents[1] / ".venvs"
 STEPS = (("-torch", ()), ("", ()), ("-bare", ("--no-deps",)))
-"""Pin files in the order of their installation, by what stands behind the engine's name."""
+"""Pin files in the order of their installation, by what stands behind the engine's name; none need be there."""
 
 
 def venv_of(engine: str) -> Path:
@@ -28,8 +28,8 @@ def pins_of(engine: str) -> str:
     """Return what a venv is keyed by."""
     digest = hashlib.sha256(sys.version.encode())
     digest.update(os.environ.get("TORCH_INDEX_URL", "").encode())
-    for suffix, _ in STEPS:
-        digest.update((HERE / "requirements" / f"{engine}{suffix}.txt").read_bytes())
+    for file in (HERE / "requirements" / f"{engine}{suffix}.txt" for suffix, _ in STEPS):
+        digest.update(file.read_bytes() if file.exists() else b"-")
     return digest.hexdigest()
 
 
@@ -45,10 +45,13 @@ def install(engine: str) -> None:
     python = str(venv / "bin/python")
     for suffix, flags in STEPS:
         file = HERE / "requirements" / f"{engine}{suffix}.txt"
+        if not file.exists():
+            continue
         index = os.environ.get("TORCH_INDEX_URL") if suffix == "-torch" else None
         command = [python, "-m", "pip", "install", "--quiet", *flags, "--requirement", str(file)]
         subprocess.run([*command, *(("--index-url", index) if index else ())], check=True)
-        refuse_cuda(python)
+        if (HERE / "requirements" / f"{engine}-torch.txt").exists():
+            refuse_cuda(python)
     stamp.write_text(pins)
 
 

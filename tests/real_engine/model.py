@@ -71,13 +71,19 @@ def _byte_letters() -> list[str]:
     return [chr(byte if byte in plain else next(others)) for byte in range(256)]
 
 
-def _tokenizer() -> dict[str, object]:
-    """Return a byte-level BPE whose merges are pairs of letters: 3 specials, 256 bytes, 765 pairs."""
+def byte_level_bpe() -> tuple[list[str], list[str], tuple[str, ...]]:
+    """Return words, merges and special words: 3 specials, 256 bytes, 765 pairs of letters."""
     letters = _byte_letters()
     firsts = (letters[ord(" ")], *string.ascii_lowercase, *string.ascii_uppercase)
     pairs = [(first, second) for first in firsts for second in string.ascii_lowercase]
     merges = pairs[: VOCABULARY - len(SPECIALS) - len(letters)]
     words = [*SPECIALS, *letters, *(first + second for first, second in merges)]
+    return words, [f"{first} {second}" for first, second in merges], SPECIALS
+
+
+def _tokenizer() -> dict[str, object]:
+    """Return a byte-level BPE as `tokenizer.json` has it."""
+    words, merges, _ = byte_level_bpe()
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return {
@@ -98,7 +104,7 @@ def _tokenizer() -> dict[str, object]:
             "fuse_unk": False,
             "byte_fallback": False,
             "vocab": {word: number for number, word in enumerate(words)},
-            "merges": [f"{first} {second}" for first, second in merges],
+            "merges": merges,
         },
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from console.domain.profile import Profile
 from console.engines import argv
@@ -21,6 +22,7 @@ class OpenAi:
     default_port: int = 8000
     ready_path: str = endpoints.MODELS
     identity_path: str = endpoints.MODELS
+    older: Mapping[str, str] = MappingProxyType({})
     ready_by_http: bool = True
     info_path: str = endpoints.MODELS
     loads_paths: tuple[str, ...] = endpoints.LOADS

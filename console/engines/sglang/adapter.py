@@ -20,6 +20,7 @@ class Sglang:
     default_port: int = 30000
     ready_path: str = endpoints.READY
     identity_path: str = endpoints.READY
+    older: Mapping[str, str] = endpoints.OLDER
     ready_by_http: bool = False
     info_path: str = endpoints.INFO
     loads_paths: tuple[str, ...] = endpoints.LOADS

@@ -8,7 +8,12 @@ READY = "/model_info"
 """Cheap, and never a generation as `/health` is."""
 
 INFO = "/server_info"
+OLDER = {READY: "/get_model_info", INFO: "/get_server_info"}
+"""Up to 0.5.5; answered ever since, with a warning in the log for each call from 0.5.9 on."""
+
 LOADS = ("/v1/loads", "/get_load")
+"""0.4.6 has neither: what runs there is told by its internal states only."""
+
 ABORT: tuple[str, Mapping[str, object]] = ("/abort_request", {"rid": "", "abort_all": True})
 FLUSH = "/flush_cache"
 NO_ARGUMENTS = (

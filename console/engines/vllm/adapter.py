@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from console.domain.profile import Profile
 from console.engines.flags import Flag, FlagFault
@@ -20,6 +21,7 @@ class Vllm:
     default_port: int = 8000
     ready_path: str = endpoints.READY
     identity_path: str = endpoints.IDENTITY
+    older: Mapping[str, str] = MappingProxyType({})
     ready_by_http: bool = False
     info_path: str = endpoints.INFO
     loads_paths: tuple[str, ...] = endpoints.LOADS

@@ -38,6 +38,13 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     sig(
         "host-memory",
+        r"Available memory on node \d+ \((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on (?P<when>[\w ]+?) is less than "
+        r"(?:requested|desired)[\w ]*? \((?:[\d.]+, )?(?P<asked>[\d.]+) GiB\)",
+        r"the host's memory does not suffice on \g<when>: \g<asked> GiB asked, \g<free> of \g<total> GiB free",
+        anywhere=True,
+    ),
+    sig(
+        "host-memory",
         r"(?:Not enough (?:available )?memory|not enough (?:available )?(?:CPU|host) memory|exceeds? (?:the )?available "
         r"(?:CPU |host |system )?memory|DefaultCPUAllocator: can't allocate memory|"
         r"Available memory on node[^\n]{0,200}is less than desired)(?P<what>[^\n]{0,200})",
@@ -83,6 +90,9 @@ DIED = re.compile(
     r"(?:Engine core proc (?P<core>\S+)|(?P<worker>Worker(?:Proc)? ?\S*)) (?:died unexpectedly|"
     r"(?:hit an exception|failed))(?:[^\n]*exit ?code:? (?P<code>-?\d+))?"
 )
+GONE = re.compile(r"\[shutdown\] \w+: (?P<who>[\w ]+?) exited unexpectedly")
+"""The server ends in order then, with status 0."""
+
 CORE_FAILED = re.compile(r"(?:EngineCore (?:failed to start|encountered a fatal error)|WorkerProc failed to start)\.?")
 CONSEQUENCE = re.compile(
     r"EngineDeadError|Engine core initialization failed|EngineCore encountered an issue\. See stack trace|"
@@ -115,7 +125,7 @@ WAYS = Ways(
     consequence=re.compile(
         r"Engine core initialization failed|EngineDeadError|Killed$|Aborted|Process \w+:$|.* exited with code \d+$"
     ),
-    asked=re.compile(r"\[shutdown\] API server: shutdown triggered|Shutting down|Received (?:shutdown signal|SIG)"),
+    asked=re.compile(r"\[shutdown\] API server: shutdown triggered|Received (?:shutdown signal|SIG)"),
     over=re.compile(r"Finished server process|Application shutdown complete|\[shutdown\] API server: shutting down"),
 )
 
@@ -131,11 +141,13 @@ def signature(message: str, stamped: bool, usage: str = "") -> Found | None:
     folded = is_traceback(message)
     if folded and "Exception in ASGI application" in message[:200]:
         return None  # a request failed, not the server
+    if gone := GONE.match(message):
+        return Found("killed", f"the {gone['who']} ended unexpectedly: killed, or crashed without a word", (message,))
     if found := found_in(message, SIGNATURES, stamped, usage):
         if found.name in _WEAK_WORDS:
             return None
         return found
-    if died := DIED.search(message[:2000]):
+    if not folded and (died := DIED.search(message[:2000])):
         who = died["core"] or died["worker"]
         code = int(died["code"]) if died["code"] else None
         cause = crash(who, code) if code is not None else f"{who} died"

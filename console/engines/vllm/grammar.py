@@ -19,6 +19,10 @@ _STATS = re.compile(
 _OLD_HITS = re.compile(r"Prefix cache hit rate: GPU: (?P<gpu>[\d.]+|nan)%, CPU: (?P<cpu>[\d.]+|nan)%")
 _SPEC = "SpecDecoding metrics: "
 _POSITIONS = re.compile(r"Per-position acceptance rate: (?P<rates>[\d.nan]+(?:, [\d.nan]+)*)(?:, |$)")
+_PORT = re.compile(r"'port': (\d+)")
+_BINDING = re.compile(r"in (?:create_server_socket|setup_server)\b")
+"""The HTTP port is bound first of all; the exception does not name it."""
+
 _HINT = re.compile(r"Config file not found at (?P<path>.+?\.json)")
 _PERCENT_OF_CACHE = re.compile(r"(?P<device>\w+)_kv_cache_usage_pct")
 
@@ -65,7 +69,7 @@ PHASES: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         (
             "stopping",
             "point",
-            r"\[shutdown\] |Shutting down|Waiting for application shutdown|Application shutdown complete|"
+            r"\[shutdown\] (?!.*exited unexpectedly)|Shutting down|Waiting for application shutdown|Application shutdown complete|"
             r"Received (?:shutdown signal|SIG\w+)|Finished server process",
         ),
     )
@@ -87,6 +91,7 @@ class VllmGrammar:
 
     def __init__(self) -> None:
         self._usage = ""
+        self._port = "8000"
 
     def sense(self, message: str, ranks: Mapping[str, int], clock: str, stamped: bool) -> Sense:
         """Return what a message means."""
@@ -116,10 +121,15 @@ class VllmGrammar:
             plain = message[uvicorn.end() :] if uvicorn else message
             for name, step, pattern in PHASES:
                 if pattern.match(plain):
+                    if name == "arguments":
+                        self._port = asked[1] if (asked := _PORT.search(plain)) else "8000"
                     return Sense(LogKind.PHASE, {"phase": name, "step": step, **_figures(plain)})
         if found := failures.signature(message, stamped, self._usage):
             values = {"signature": found.name, **found.values}
-            return Sense(LogKind.FAILURE, values, "error", found.cause, found.lines)
+            cause = found.cause
+            if found.name == "port" and _BINDING.search(message):
+                values["port"], cause = int(self._port), f"port {self._port} is taken: {cause.partition(': ')[2]}"
+            return Sense(LogKind.FAILURE, values, "error", cause, found.lines)
         if hint := _HINT.search(message[:4096]):
             return Sense(values={"hint": message.partition(".")[0], "path": hint["path"]}, severity="warning")
         if not stamped and (complaint := COMPILER.match(message[:4096])):
