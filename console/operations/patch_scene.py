@@ -156,7 +156,9 @@ def judged(scene: Scene, patches: Sequence[Patch]) -> Scene:
     told = []
     for item in plans:
         others = [other for other in plans if other is not item]
-        told.append(overlaps.ordered(overlaps.explained(item, others, scene.files, scene.planned), others))
+        ours = item.patch.name in scene.ours
+        found = overlaps.explained(item, others, scene.files, scene.planned, ours)
+        told.append(overlaps.ordered(found, others))
     return replace(scene, plans=tuple(told))
 
 

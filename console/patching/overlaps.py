@@ -31,21 +31,27 @@ def broken_by(
 
 
 def explained(
-    plan: PatchPlan, others: Sequence[PatchPlan], files: Mapping[str, bytes | None], planner: Planner
+    plan: PatchPlan,
+    others: Sequence[PatchPlan],
+    files: Mapping[str, bytes | None],
+    planner: Planner,
+    ours: bool = False,
 ) -> PatchPlan:
     """Return the plan with the patch named that is in its way, when there is one.
 
     A patch whose text another one took conflicts with that one; a patch whose result another one
-    changed further is drifted under it.
+    changed further is drifted under it. One that is ours and looks off may lie there too: an upper
+    patch that begins with the same text leaves it to be found again.
     """
-    if plan.state not in (DiskState.CONFLICT, DiskState.DRIFTED):
+    doubtful = plan.state in (DiskState.CONFLICT, DiskState.DRIFTED)
+    if not doubtful and not (ours and plan.state is DiskState.OFF):
         return plan
     for other in others:
         if other.state is not DiskState.ON or not set(other.files) & set(plan.files):
             continue
         without = planner(plan.patch, with_changes(files, other.changes(on=False)))
         name = other.patch.name
-        if without.state is DiskState.OFF:
+        if without.state is DiskState.OFF and doubtful:
             return replace(plan, reason=f"conflicts with {name}, which is on; {plan.reason}")
         if without.state is DiskState.ON:
             return _covered(plan, (name,))
