@@ -18,7 +18,8 @@ from console.engines import demands
 from console.engines.registry import engine
 from console.engines.sglang.demands import demands as sglang_demands
 from console.engines.vllm.demands import demands as vllm_demands
-from console.errors import ConsoleError, RemoteError, UsageError
+from console.errors import ConsoleError, FormatError, RemoteError, UsageError
+from console.operations.known import known_patches
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
@@ -166,9 +167,15 @@ def _patches(profile: Profile) -> list[Finding]:
     for name in profile.patches_on:
         try:
             patch = load_patch(find_patch(name))
-        except ConsoleError as error:
+        except FormatError as error:
             found.append(Finding(ERROR, "patches.on", error.one_line()))
             continue
+        except ConsoleError as error:  # no file of that name: one that calls itself so
+            named = [each for each in known_patches(None) if each.name == name]
+            if not named:
+                found.append(Finding(ERROR, "patches.on", error.one_line()))
+                continue
+            patch = named[0]
         for flag, wanted in patch.requires.args.items():
             given = profile.launch.args.get(flag)
             if given != wanted:
@@ -216,8 +223,10 @@ async def _on_host(desk: Desk, profile: Profile) -> tuple[list[Finding], demands
     for owner in met.listeners:
         who = f"pid {owner['pid']} ({owner['user']})" if owner["pid"] else str(owner["user"])
         found.append(Finding(WARNING, "launch.port", f"port {profile.launch.port} is taken now by {who}"))
-    for holder in met.gpu_processes or ():
-        found.append(Finding(WARNING, "", f"pid {holder['pid']} ({holder['title'][:60]}) holds GPU memory now"))
+    if holders := met.gpu_processes:
+        first = f"pid {holders[0]['pid']} ({str(holders[0]['title'])[:60]})"
+        others = f" and {len(holders) - 1} more hold" if len(holders) > 1 else " holds"
+        found.append(Finding(WARNING, "", f"{first}{others} GPU memory now"))
     said, gpus = await _model(desk, profile)
     if said is not None and said.get("fault"):
         found.append(Finding(WARNING, _model_key(profile), f"{said.get('path')}: {said['fault']}"))

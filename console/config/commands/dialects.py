@@ -36,6 +36,8 @@ class Dialect:
     """Flags that take no value, where the next word could be mistaken for one."""
     repeated: frozenset[str] = frozenset()
     """Flags that count every time they are given."""
+    gone: Mapping[str, str] = field(default_factory=dict)
+    """Flags that present versions do not have, and what does the same."""
     dotted: bool = False
     """Whether `--a.b c` sets a part of the JSON value of `--a`."""
     underscores: bool = False
@@ -88,6 +90,15 @@ SGLANG = Dialect(
     default_port=30000,
     model="model-path",
     same=_SGLANG_SAME,
+    gone={
+        "enable-ep-moe": "--ep-size",
+        "enable-deepep-moe": "--moe-a2a-backend deepep",
+        "enable-flashinfer-mla": "--attention-backend flashinfer",
+        "enable-flashmla": "--attention-backend flashmla",
+        "disable-mla": "nothing",
+        "enable-mla": "nothing: it is the default",
+        "disable-flashinfer": "--attention-backend triton",
+    },
     whole=_SGLANG_WHOLE,
     switches=frozenset(["trust-remote-code", "enable-metrics", "disable-cuda-graph", "disable-radix-cache"]),
 )
@@ -162,6 +173,18 @@ VLLM = Dialect(
         ]
     ),
     repeated=frozenset(["middleware"]),
+    gone={
+        "rope-scaling": "--hf-overrides",
+        "rope-theta": "--hf-overrides",
+        "speculative-model": "--speculative-config",
+        "num-speculative-tokens": "--speculative-config",
+        "guided-decoding-backend": "--structured-outputs-config",
+        "use-v2-block-manager": "nothing: it is the only one",
+        "num-scheduler-steps": "nothing: it went with the old engine",
+        "disable-frontend-multiprocessing": "nothing",
+        "worker-use-ray": "--distributed-executor-backend ray",
+        "task": "--runner and --convert",
+    },
     dotted=True,
     underscores=True,
     secret_variables={"api-key": "VLLM_API_KEY"},

@@ -128,6 +128,9 @@ def _keep(each: Given, spelled: Dialect, found: Read) -> None:
     if name != each.name:
         said = f"--{each.name} is an abbreviation of --{name}: written whole"
         found.notes.append(Note(WARNING, said, each.line, name))
+    if (instead := spelled.gone.get(canonical)) is not None:
+        said = f"--{canonical} is gone from present versions of {spelled.kind}; instead: {instead}"
+        found.notes.append(Note(WARNING, said, each.line, canonical))
     value = argument(each.values)
     before = next((other for other in found.args if spelled.canonical(other) == canonical), None)
     if before is not None and canonical in spelled.repeated:

@@ -40,7 +40,8 @@ def judged(flag: str, values: Sequence[Field], text: str) -> tuple[Note | None, 
         count = _arguments(typed, len(values))
         said = f"--{flag}: the shell takes the quotes out of it, the engine gets {' '.join(one.text for one in values)}"
         said += f" in {count} arguments" if count > 1 else ""
-        return Note(ERROR, f"{said}; no JSON", line, flag, f"'{typed}'"), typed
+        said += "; no JSON. Where no shell reads it (a form, YAML) it is right: --no-shell"
+        return Note(ERROR, said, line, flag, f"'{typed}'"), typed
     return Note(ERROR, f"--{flag}: {value} is no JSON{_why(value)}", line, flag), ""
 
 

@@ -150,6 +150,13 @@ def test_c06_e_a_variable_that_nobody_fills_in() -> None:
     ]
 
 
+def test_c06_f_is_a_flag_of_old_versions() -> None:
+    found = import_text(labelled("C06")["F"], repair=True)
+    assert said(found, WARNING) == [
+        "line 1: --rope-scaling is gone from present versions of vllm; instead: --hf-overrides"
+    ]
+
+
 def test_c06_f_is_intact_where_no_shell_reads_it() -> None:
     found = import_text(labelled("C06")["F"], shell=False)
     value = found.profile.launch.args["rope-scaling"]
