@@ -109,7 +109,6 @@ async def follow(
 
 async def to_end(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[LogRecord, None]:
     """Yield a run's records as they come until the run has ended and its log is read."""
-    adapter = _adapter(run.engine)
     parser: LogParser | None = None
     ended = asyncio.create_task(_final_size(desk, run), name="run end")
     source = parts(desk, run.log, offset=None if lines else 0, lines=lines or None)
@@ -117,9 +116,9 @@ async def to_end(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[L
         async with contextlib.aclosing(settled(source)) as stream:
             async for part in stream:
                 if part is not None and (parser is None or part.event in ("truncated", "rotated")):
-                    parser = LogParser(
-                        adapter.grammar(), offset=part.offset, utc_offset_s=run.utc_offset_s, since=run.started_at
-                    )
+                    for record in parser.close() if parser else ():
+                        yield record
+                    parser = _parser(run, part.offset)
                 if parser is not None:
                     for record in parser.feed(part.data) if part else parser.settle():
                         yield record
@@ -145,16 +144,13 @@ async def _final_size(desk: Desk, run: Run) -> int:
 
 async def past(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[LogRecord, None]:
     """Yield the last records of a run's log as it is now (0: all); a failed run's failure comes last."""
-    adapter = _adapter(run.engine)
     parser: LogParser | None = None
     last: LogRecord | None = None
     size = int((await desk.link.call("run_state", {"folder": run.folder})).result["log_size"])
     source = parts(desk, run.log, offset=None if lines else 0, lines=lines or None)
     async with contextlib.aclosing(source):
         async for part in source:
-            parser = parser or LogParser(
-                adapter.grammar(), offset=part.offset, utc_offset_s=run.utc_offset_s, since=run.started_at
-            )
+            parser = parser or _parser(run, part.offset)
             for last in parser.feed(part.data):
                 yield last
             if part.offset + len(part.data) >= size:
@@ -162,8 +158,13 @@ async def past(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[Log
     for last in parser.close() if parser else ():
         yield last
     verdict = failure_record(run)
-    if verdict is not None and (last is None or last.kind is not LogKind.FAILURE):
+    if verdict is not None and not tells(last, verdict):
         yield verdict
+
+
+def tells(last: LogRecord | None, verdict: LogRecord) -> bool:
+    """Return whether the last record of a log is the failure of its run already, and not another that came later."""
+    return last is not None and last.kind is LogKind.FAILURE and verdict.cause.startswith(last.cause)
 
 
 def failure_record(run: Run) -> LogRecord | None:
@@ -193,6 +194,11 @@ async def whole(desk: Desk, run: Run, offset: int, length: int) -> str:
 
 def _known(kind: str) -> str:
     return kind if kind in registry.ENGINES else ""
+
+
+def _parser(run: Run, offset: int) -> LogParser:
+    grammar = _adapter(run.engine).grammar()
+    return LogParser(grammar, offset=offset, utc_offset_s=run.utc_offset_s, since=run.started_at)
 
 
 def _adapter(kind: str) -> Engine:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from console.domain.run import LogRecord, Run, RunPhase
+from console.domain.run import LogKind, LogRecord, Run, RunPhase
 from console.engines.records import LogParser
 from console.errors import ConsoleError
 from console.operations import following, logs
@@ -190,3 +190,10 @@ async def test_records_over_lost_links_and_rotations(link: HostLink, ssh_server:
         await pane.has(number)
     assert pane.numbers == list(range(number))
     await pane.leave()
+
+
+def test_a_later_failure_is_not_taken_for_the_first_cause() -> None:
+    verdict = LogRecord(LogKind.FAILURE, "", cause="GPU 0 is out of memory: 1 GiB asked (during: weights) on TP0, TP1")
+    assert logs.tells(LogRecord(LogKind.FAILURE, "", cause="GPU 0 is out of memory: 1 GiB asked"), verdict)
+    assert not logs.tells(LogRecord(LogKind.FAILURE, "", cause="NCCL error: remote process exited"), verdict)
+    assert not logs.tells(None, verdict)

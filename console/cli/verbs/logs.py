@@ -96,7 +96,7 @@ async def _run(args: argparse.Namespace, desk: Desk, wanted: RecordFilter, out: 
                 _print(last, out)
     ended = await server.find_run(desk, run.id)
     verdict = logs.failure_record(ended)
-    if verdict is not None and (last is None or last.kind is not LogKind.FAILURE):
+    if verdict is not None and not logs.tells(last, verdict):
         _print(verdict, out)
     out.say(f"run {ended.id} has {ended.phase.value}")
     return 0 if verdict is None else 1
