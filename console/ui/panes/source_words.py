@@ -104,7 +104,7 @@ def _compared(pane: SourcePane) -> tuple[str, str]:
     one = view.comparison
     how = [f"{len(one.files):,} files" if len(one.files) != 1 else "1 file"]
     how += ["white space left out"] if view.ignore_space else []
-    how += ["side by side needs more width"] if view.beside and not view.two_sides else []
+    how += ["side by side needs 100 columns: + zooms"] if view.beside and not view.two_sides else []
     return clean(f"Source  {one.left} → {one.right}"), " · ".join(how)
 
 
