@@ -184,11 +184,33 @@ async def _since_install(desk: Desk, files: Sequence[str], wheels: Sequence[str]
 
 
 async def _uncommitted(desk: Desk, files: Sequence[str]) -> bytes:
-    """Return what git has no commit of, without what our own patches that are on changed."""
+    """Return what git has no commit of, without what our own patches that are on changed.
+
+    Files that git does not track are taken when they are named; others are told.
+    """
     package = await host.engine_package(desk)
-    targets = [file if file.startswith("/") else f"{package.folder}/{file}" for file in files] or [package.folder]
+    folder = package.folder.rstrip("/")
+    targets = [file if file.startswith("/") else f"{folder}/{file}" for file in files] or [folder]
     parts = [(await desk.link.call("git_diff", {"path": path}, deadline_s=60)).body for path in targets]
-    return await without_ours(desk, b"".join(parts), targets)
+    diff = await without_ours(desk, b"".join(parts), targets)
+    unknown = await _untracked(desk, folder)
+    for name in [name for name in unknown if f"{folder}/{name}" in targets]:
+        data = (await desk.link.call("read", {"path": f"{folder}/{name}", "hash": False, "git": False})).body
+        diff += unified_bytes(None, data, f"{package.name}/{name}")
+        unknown.remove(name)
+    if unknown and not files:
+        shown = ", ".join(unknown[:4]) + (" …" if len(unknown) > 4 else "")
+        desk.say(f"not captured, since git does not track them: {shown}; name them to take them along")
+    return diff
+
+
+async def _untracked(desk: Desk, folder: str) -> list[str]:
+    """Return the files of a package folder that git neither tracks nor ignores, but for those that our patches made."""
+    argv = ["git", "-C", folder, "ls-files", "--others", "--exclude-standard", "-z", "--", "."]
+    done = await desk.link.run(argv)
+    names = done.output.decode("utf-8", "surrogateescape").split("\0") if done.status == 0 else []
+    made = {file for status in desk.store.snapshot.patches if status.ours for file in status.files}
+    return [name for name in names if name and name not in made]
 
 
 def _text(desk: Desk, name: str, diff: str, origin: str, versioned: bool) -> str:

@@ -178,3 +178,17 @@ async def test_ours_are_told_from_theirs_among_the_changed_files(desk: Desk, own
     assert _dirty(desk.store.snapshot) == (" ±1, 1 ours", "dim")
     (tree / PATH).write_bytes((tree / PATH).read_bytes() + b"x = 1\n")
     assert await told() == (1, ())
+
+
+async def test_files_that_git_does_not_track_are_told_and_taken_when_named(desk: Desk, own: Path, tree: Path) -> None:
+    said: list[str] = []
+    desk.say = said.append
+    (tree / "cli/new.py").write_bytes(b"n = 1\n")
+    (tree / "utils.py").write_bytes(b"top = 2\n")
+    path = await patches.capture(desk, "some")
+    assert "cli/new.py" not in path.with_suffix(".diff").read_text()
+    assert [line for line in said if "cli/new.py" in line and "does not track" in line]
+    await patches.capture(desk, "all", ["utils.py", "cli/new.py"])
+    assert await state(desk, "all") is DiskState.ON
+    await patches.revert(desk, "all")
+    assert not (tree / "cli/new.py").exists() and (tree / "utils.py").read_bytes() == b"top = 1\n"
