@@ -109,10 +109,13 @@ def at_home(profile: Profile, home: str) -> Profile:
     def there(path: str) -> str:
         return home.rstrip("/") + path[1:] if path == "~" or path.startswith("~/") else path
 
+    launch = profile.launch
+    args = {name: there(value) if isinstance(value, str) else value for name, value in launch.args.items()}
+    env = {name: there(value) if isinstance(value, str) else value for name, value in launch.env.items()}
     return replace(
         profile,
         engine=replace(profile.engine, python=there(profile.engine.python)),
-        launch=replace(profile.launch, workdir=there(profile.launch.workdir)),
+        launch=replace(launch, workdir=there(launch.workdir), args=args, env=env),
     )
 
 

@@ -164,6 +164,27 @@ def test_json_keys() -> None:
     assert isinstance(argv, list) and argv[:3] == ["python3", "-m", "sglang.launch_server"]
 
 
+@pytest.mark.parametrize(
+    ("command", "argv"),
+    [
+        ("vllm serve org/m --tensor-parallel-size 8 --port 8001 --hf-overrides '{\"a\": 1}'",
+         ["vllm", "serve", "org/m", "--tensor-parallel-size", "8", "--hf-overrides", '{"a": 1}', "--port", "8001"]),
+        ("/e/bin/python3 -m vllm.entrypoints.cli.main serve m --middleware a --middleware b --port 1",
+         ["/e/bin/python3", "-m", "vllm.entrypoints.cli.main", "serve", "m", "--middleware", "a", "--middleware", "b",
+          "--port", "1"]),
+        ("sglang serve --model-path m --tp 2 --port 1", ["sglang", "serve", "--model-path", "m", "--tp", "2", "--port", "1"]),
+        ("/opt/llama-server -m x.gguf -ngl 99 --port 1",
+         ["/opt/llama-server", "--model", "x.gguf", "--n-gpu-layers", "99", "--port", "1"]),
+        ("numactl -N 0 python -u -m sglang.launch_server --model m --port 1",
+         ["numactl", "-N", "0", "python", "-u", "-m", "sglang.launch_server", "--model", "m", "--port", "1"]),
+    ],
+)  # fmt: skip
+def test_argument_lists_come_back(command: str, argv: list[str]) -> None:
+    first = profile_import.import_command(command, name="p").profile
+    assert list(profiles.argv(first)) == argv
+    assert profile_import.import_command(profiles.shell_command(first), name="p").profile.launch == first.launch
+
+
 def test_a_container_command_is_the_profiles_container() -> None:
     profile = Profile(
         "p", host=HostSection(container="box"), launch=LaunchSection(args={"model-path": "m"}, env={"A": "1"})

@@ -13,6 +13,7 @@ from console.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
+    from console.operations.profile_import import ProfileImport
 
 
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
@@ -184,15 +185,22 @@ async def import_profile(args: argparse.Namespace, desk: Desk | None, out: Outpu
 
     piped = args.file == "-"
     text = profile_import.decoded(sys.stdin.buffer.read(), "standard input") if piped else ""
-    made = profile_import.import_command(
-        text if piped else profile_import.read_command(args.file),
-        place="standard input" if piped else args.file,
-        name=args.name,
-        known=_variables(args.set),
-        pick=args.pick,
-        repair=args.repair,
-        shell=not args.no_shell,
-    )
+    text = text if piped else profile_import.read_command(args.file)
+
+    def imported(repair: bool) -> ProfileImport:
+        return profile_import.import_command(
+            text,
+            place="standard input" if piped else args.file,
+            name=args.name,
+            known=_variables(args.set),
+            pick=args.pick,
+            repair=repair,
+            shell=not args.no_shell,
+        )
+
+    made = imported(args.repair)
+    if not args.repair and not piped and not out.json and _asked(made, out):
+        made = imported(True)
     wrong = bool(made.found.wrong)
     if args.output != "-" and not wrong:
         made = profile_import.keep(made, args.output)
@@ -212,6 +220,17 @@ async def import_profile(args: argparse.Namespace, desk: Desk | None, out: Outpu
     )
     out.line(str(made.path))
     return 0
+
+
+def _asked(made: ProfileImport, out: Output) -> bool:
+    """Ask, where there is somebody to answer, whether the text is taken as it was meant."""
+    offers = [note for note in made.found.notes if note.offer]
+    if not offers or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    for note in offers:
+        out.say(f"{note.severity}: {note.sentence()}")
+    out.say("take it as it was meant? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _variables(given: list[str]) -> dict[str, str]:

@@ -48,6 +48,15 @@ class Field:
     bare_braces: bool = False
     """Braces that a shell would not leave alone."""
 
+    def at_home(self) -> Field:
+        """Return the field with `$HOME/` at its beginning as `~/`, which a profile can say."""
+        home = "${HOME}"
+        begins = self.text == home or self.text.startswith(home + "/")
+        if not begins or self.unresolved.count(home) != 1:
+            return self
+        left = tuple(what for what in self.unresolved if what != home)
+        return replace(self, text="~" + self.text.removeprefix(home), unresolved=left)
+
 
 @dataclass(slots=True)
 class _Building:

@@ -49,7 +49,7 @@ def read_flags(words: Sequence[Field], spelled: Dialect, text: str, *, repair: b
         repair: Take what was probably meant in place of what stands there.
     """
     found = Read()
-    given = _given(words, spelled, found)
+    given = _given([one.at_home() for one in words], spelled, found)
     folded: dict[str, dict[str, object]] = {}
     for each in given:
         for value in each.values:

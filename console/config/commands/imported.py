@@ -237,7 +237,7 @@ def _environment(
         notes.append(Note(NOTE, said, launch.command.line))
     env: dict[str, str | Secret] = {}
     for name, one in given.items():
-        env[name] = _variable(name, one, notes)
+        env[name] = _variable(name, one.at_home(), notes)
     for name in launch.wrapping.passed:
         env[name] = Secret("env" if is_secret_name(name) else "host-env")
         notes.append(Note(NOTE, f"{name} keeps the value that it has at the launch", launch.command.line, name))

@@ -77,6 +77,14 @@ def test_what_the_text_does_not_define_is_named_with_its_line() -> None:
     assert filled.profile.launch.args == {"model": "/m/x"}
 
 
+def test_the_home_folder_is_the_hosts() -> None:
+    found = import_text('A=$HOME/a vllm serve "$HOME/models/x" --download-dir=~/d --x ~/y --z "a:$HOME/b"')
+    launch = found.profile.launch
+    assert launch.env == {"A": "~/a"}
+    assert launch.args == {"model": "~/models/x", "download-dir": "~/d", "x": "~/y", "z": "a:${HOME}/b"}
+    assert [note.key for note in found.notes if note.severity == "warning"] == ["z"]
+
+
 def test_variables_arrays_and_functions_of_a_script() -> None:
     text = """\
 #!/usr/bin/env bash
