@@ -60,7 +60,9 @@ def read_flags(words: Sequence[Field], spelled: Dialect, text: str, *, repair: b
         note, meant = judged(each.name, each.values, text)
         if note is not None:
             taken = repair and bool(meant)
-            found.notes.append(replace(note, severity=NOTE, text=f"{note.text}: repaired", offer="") if taken else note)
+            found.notes.append(
+                Note(NOTE, f"--{each.name}: taken as it was meant, {meant}", note.line, each.name) if taken else note
+            )
             if taken:
                 each = replace(each, values=(replace(each.values[0], text=meant),))
         _keep(each, spelled, found)
