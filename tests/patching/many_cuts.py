@@ -62,6 +62,8 @@ def over_sshd(folder: Path, enough: int) -> int:
         for row in wire_cuts.rows(folder, jobs, workers=2):
             wire_cuts.must_hold(row)
             total += bool(row["hit"])
+            if row["hit"] and total % 100 == 0:
+                print(f"{total} cuts so far, 0 torn, 0 lost", flush=True)
         print(f"{files} files, {', '.join(modes)}: {total} cuts so far, 0 torn, 0 lost", flush=True)
         if total >= enough:
             break

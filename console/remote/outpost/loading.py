@@ -15,6 +15,8 @@ _known: Dict[Tuple[str, ...], str] = {}
 
 def copy_of(call: Call, pid: int, name: str) -> str:
     """Return the real folder that a process imports `name` from; empty where it cannot be told."""
+    if _owner(pid) != os.geteuid():  # somebody else's interpreter is never started with our rights
+        return ""
     words = _words(pid, "cmdline")
     if not name.isidentifier() or not words or not os.path.basename(words[0]).startswith("python"):
         return ""
@@ -57,6 +59,13 @@ def _circumstances(pid: int) -> Tuple[Optional[Dict[str, str]], str]:
         return None, ""
     found = dict(word.partition("=")[::2] for word in _words(pid, "environ"))
     return {variable: found.get(variable, "") for variable in VARIABLES}, cwd
+
+
+def _owner(pid: int) -> Optional[int]:
+    try:
+        return os.stat("/proc/%d" % pid).st_uid
+    except OSError:
+        return None
 
 
 def _words(pid: int, name: str) -> List[str]:
