@@ -55,6 +55,8 @@ _ORDER = {"function": 0, "constant": 1, "keyword": 2, "string": 3, "plain": 4, "
 
 
 BLOCK_LINES = 500
+LINES_BEYOND = 80
+"""Read on after a part, so that a string which goes on there has its end."""
 BLOCKS_KEPT = 40
 LINE_MOST = 4096
 """Bytes of a line that are looked at for a part's colours."""
@@ -101,6 +103,7 @@ class Blocks(Colours):
     def of_lines(self, first: int, count: int) -> dict[int, list[Piece]]:
         """Return the coloured pieces of some lines, by 0-based line."""
         found: dict[int, list[Piece]] = {}
+        count = min(count, len(self._lines) - first)
         for number in range(first // BLOCK_LINES, (first + count - 1) // BLOCK_LINES + 1):
             start, colours = self._block(number)
             top = max(first, number * BLOCK_LINES)
@@ -112,7 +115,7 @@ class Blocks(Colours):
         known = self._parsed.get(number)
         if known is None:
             start = number * BLOCK_LINES
-            end = min(len(self._lines), start + BLOCK_LINES)
+            end = start + BLOCK_LINES + LINES_BEYOND
             start = self._begin(start)
             data = b"\n".join(line[:LINE_MOST] for line in self._lines[start:end])
             if len(self._parsed) >= BLOCKS_KEPT:
