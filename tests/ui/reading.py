@@ -100,12 +100,15 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(folder: Path, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Reader]:
+async def reading(
+    folder: Path, size: tuple[int, int] = (120, 40), profile: Path | None = None
+) -> AsyncIterator[Reader]:
     """Hold a cockpit on host `local` with the tree of a folder in front."""
-    app = TokwattApp(Options(("local",)))
+    app = TokwattApp(Options(("local",), profile=str(profile) if profile else None))
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: app.cockpit.furnished and app.desk is not None, seconds=60)
         reader = Reader(pilot)
+        await until(pilot, lambda: app.cockpit.patches.list.asked, seconds=60)
         reader.pane.folder = str(folder)
         await reader.pane.load_tree()
         reader.pane.view.focus()
