@@ -25,7 +25,7 @@ with open(sys.argv[1], "w") as file:
 
 def profile_text(out: Path, args: str = "", env: str = "") -> str:
     command = json.dumps([sys.executable, "-c", SHOW, str(out)])
-    return f"[engine]\nkind = \"llamacpp\"\ncommand = {command}\n[launch]\nport = 1\n[launch.args]\n{args}\n[launch.env]\n{env}\n"
+    return f'[engine]\nkind = "llamacpp"\ncommand = {command}\n[launch]\nport = 1\n[launch.args]\n{args}\n[launch.env]\n{env}\n'
 
 
 async def test_a_server_gets_secrets_and_lacks_what_was_taken_away(
