@@ -56,6 +56,25 @@ def rss_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
 
 
+def test_memory_after_ten_million_lines() -> None:
+    """What the pane keeps is bounded, in lines and in bytes; the rest is gone."""
+    parser, book = LogParser(engine("sglang").grammar()), Book()
+    gc.collect()
+    start, began = rss_mb(), time.perf_counter()
+    at_full = 0.0
+    for chunk in decode_lines(KEEP_LINES):
+        for record in parser.feed(chunk):
+            book.feed(record)
+        if not at_full and book.fed > 2 * LINES_KEPT:
+            at_full = rss_mb() - start
+    took = time.perf_counter() - began
+    print(f"\n{KEEP_LINES:,} lines read and kept in {took:,.0f} s ({KEEP_LINES / took:,.0f} lines/s):")
+    print(
+        f"  {len(book.shown):,} rows kept, {at_full:.0f} MB after {2 * LINES_KEPT:,} lines, {rss_mb() - start:.0f} MB at the end"
+    )
+    assert len(book.shown) <= LINES_KEPT
+
+
 async def test_follow_beside_tail(tmp_path: Path) -> None:
     """Every line of a log that is behind by a million, kept as the pane keeps them; then the same by `ssh tail -F`."""
     require_sshd()
@@ -107,25 +126,6 @@ async def test_follow_beside_tail(tmp_path: Path) -> None:
         print(
             f"  ssh tail -F, bytes only      {FOLLOW_LINES / took:10,.0f} lines/s  {used / FOLLOW_LINES * 1e6:6.1f} µs"
         )
-
-
-def test_memory_after_ten_million_lines() -> None:
-    """What the pane keeps is bounded, in lines and in bytes; the rest is gone."""
-    parser, book = LogParser(engine("sglang").grammar()), Book()
-    gc.collect()
-    start, began = rss_mb(), time.perf_counter()
-    at_full = 0.0
-    for chunk in decode_lines(KEEP_LINES):
-        for record in parser.feed(chunk):
-            book.feed(record)
-        if not at_full and book.fed > 2 * LINES_KEPT:
-            at_full = rss_mb() - start
-    took = time.perf_counter() - began
-    print(f"\n{KEEP_LINES:,} lines read and kept in {took:,.0f} s ({KEEP_LINES / took:,.0f} lines/s):")
-    print(
-        f"  {len(book.shown):,} rows kept, {at_full:.0f} MB after {2 * LINES_KEPT:,} lines, {rss_mb() - start:.0f} MB at the end"
-    )
-    assert len(book.shown) <= LINES_KEPT
 
 
 def test_one_reading_for_three(tmp_path: Path) -> None:

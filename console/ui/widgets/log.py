@@ -92,7 +92,8 @@ class LogView(Lines):
         """Forget everything: another run's log follows."""
         wanted, polls_shown = self.book.filter, self.book.polls_shown
         self.book = Book()
-        self.book.filter, self.book.polls_shown = wanted, polls_shown
+        self.book.choose(wanted)
+        self.book.polls_shown = polls_shown
         self._laid_out()
 
     def show_polls(self, shown: bool) -> None:

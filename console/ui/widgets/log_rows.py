@@ -49,8 +49,8 @@ class Row:
             raw = raw[:HEAD_KEPT]
         self.raw = raw
         self.opened = False
-        self.word = "failure" if record.kind is LogKind.FAILURE else record.severity or record.kind.value
-        if record.kind is LogKind.ACCESS and is_poll(record):
+        self.word: str = "failure" if self.kind is LogKind.FAILURE else self.severity or self.kind
+        if self.kind is LogKind.ACCESS and is_poll(record):
             self.word = POLL
 
     @property
@@ -140,6 +140,7 @@ class Book:
         self.polls_shown = False
         self.fed = 0
         """Lines that were shown or could be: polls are not counted."""
+        self._all = True
         self._bars: dict[str, tuple[Row, int]] = {}
 
     def feed(self, record: LogRecord) -> None:
@@ -165,7 +166,7 @@ class Book:
 
     def choose(self, wanted: RecordFilter) -> None:
         """Show what a filter wants."""
-        self.filter = wanted
+        self.filter, self._all = wanted, wanted.wants_all
         self.refold()
 
     def refold(self) -> None:
@@ -189,7 +190,7 @@ class Book:
         return next((index for index, item in enumerate(self.shown) if item[0] is row), -1)
 
     def _wants(self, row: Row, record: LogRecord | None = None) -> bool:
-        if self.filter.wants_all:
+        if self._all:
             return self.polls_shown or row.word != POLL
         return row.word != MARK and self.filter.accepts(record or row)
 
