@@ -8,7 +8,7 @@ from console.config.commands.expand import Field
 from console.config.commands.notes import NOTE, WARNING
 from console.config.commands.wrappers import Peeled, Wrapping, options
 
-RUNTIMES = ("docker", "podman", "nerdctl")
+RUNTIMES = ("docker", "podman", "nerdctl", "docker-compose", "podman-compose")
 
 _VALUED = (
     "-e --env --env-file -v --volume --mount -p --publish -w --workdir -u --user --name --entrypoint --gpus --ipc --pid "
@@ -28,14 +28,24 @@ def peel(words: Sequence[Field], found: Wrapping) -> tuple[Peeled, str]:
     _, rest = options(words[1:], "--context -c -H --host --log-level -l --config")
     if rest and rest[0].text == "container":
         rest = rest[1:]
+    composed = runtime.endswith("-compose") or (bool(rest) and rest[0].text == "compose")
+    if composed:
+        _, rest = options(
+            words[1:] if runtime.endswith("-compose") else rest[1:], "-f --file -p --project-name --profile"
+        )
     if not rest or rest[0].text not in ("run", "exec"):
         return [], ""
-    verb = rest[0].text
+    verb = "exec" if composed else rest[0].text
     given, rest = options(rest[1:], _VALUED)
     if not rest:
         return [], ""
     found.runtime = runtime
     entry = _take(given, found, words[0].line)
+    if composed:
+        found.runtime, found.container = "docker", rest[0].text
+        said = f"{rest[0].text} is a service of compose: write its container's name under [host]"
+        found.say(WARNING, said, words[0].line, "container")
+        return rest[1:], ""
     if verb == "exec":
         found.container = rest[0].text
         found.say(NOTE, f"{runtime} exec {rest[0].text} became [host] container", words[0].line)

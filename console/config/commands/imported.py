@@ -12,7 +12,7 @@ from console.config.commands.expand import Field
 from console.config.commands.flags import Read, read_flags
 from console.config.commands.launches import Found, Launch, environment_of, find_launches, launched, uncertain
 from console.config.commands.notes import ERROR, NOTE, WARNING, Note
-from console.config.commands.plain import plain_commands
+from console.config.commands.plain import is_argument_list, plain_commands
 from console.config.commands.script import Command, read_script
 from console.config.commands.tidy import tidied
 from console.config.secrecy import is_secret_name, is_secret_value
@@ -77,7 +77,7 @@ def import_text(
         UsageError: Nothing in it starts an engine, or there is no such launch.
     """
     clean_text, said = tidied(text)
-    if shell:
+    if shell and not is_argument_list(clean_text):
         script = read_script(clean_text, known)
         found = find_launches(script)
     else:
@@ -119,7 +119,8 @@ def _nothing(place: str, found: Found) -> UsageError:
         said = f"line {meant[0].line}: {meant[0].text}"
         return UsageError(f"{place}: nothing in it starts an engine", said, f"--repair takes: {meant[0].offer}")
     known = "python -m sglang.launch_server, sglang serve, vllm serve, vllm's api_server, llama-server"
-    return UsageError(f"{place}: nothing in it starts an engine that is known", f"looked for {known}")
+    hint = "of a YAML file give the list of the command alone, its program in front, with --no-shell"
+    return UsageError(f"{place}: nothing in it starts an engine that is known", f"looked for {known}", hint)
 
 
 def _lines_of(launches: list[Launch]) -> str:
@@ -353,7 +354,7 @@ def _title(read: Read, spelled: Dialect) -> str:
     words = [_model(read, spelled) or spelled.kind]
     for name, short in _PARALLEL:
         for given, value in read.args.items():
-            if spelled.canonical(given) == name:
+            if spelled.canonical(given) == name and isinstance(value, int):
                 words.append(f"{short} {value}")
     return ", ".join([*words, *([_role(read)] if _role(read) else [])])
 

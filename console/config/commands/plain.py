@@ -23,6 +23,11 @@ def plain_commands(text: str) -> list[tuple[Field, ...]]:
     return [tuple(words)] if words else []
 
 
+def is_argument_list(text: str) -> bool:
+    """Return whether a text is a JSON array: the arguments of a container or of `exec`."""
+    return text.lstrip().startswith("[") and _json_array(text) is not None
+
+
 def _json_array(text: str) -> list[str] | None:
     try:
         found = json.loads(text)

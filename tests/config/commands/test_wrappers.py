@@ -139,6 +139,18 @@ def test_docker_images_whose_entry_point_is_the_server() -> None:
     assert found.profile.launch.args == {"model": "/m/x.gguf", "n-gpu-layers": 99, "ctx-size": 8192}
 
 
+def test_compose_names_a_service() -> None:
+    for text in (f"docker compose -f x.yml exec -T sgl {SERVE}", f"docker-compose run --rm sgl {SERVE}"):
+        found = import_text(text)
+        assert (found.profile.host.container, found.profile.launch.args) == ("sgl", ARGS)
+        assert "sgl is a service of compose" in said(found)
+
+
+def test_arguments_as_a_json_array() -> None:
+    found = import_text('["python3", "-m", "sglang.launch_server", "--model-path", "/m", "--x", "{\\"a\\": $B}"]')
+    assert found.profile.launch.args == {"model-path": "/m", "x": '{"a": $B}'}
+
+
 def test_docker_exec_is_a_container_of_the_profile() -> None:
     found = import_text(f"docker exec -it -e A=1 -w /srv box bash -lc 'B=2 {SERVE}'")
     assert (found.profile.host.container, found.profile.launch.workdir) == ("box", "/srv")
