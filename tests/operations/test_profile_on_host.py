@@ -120,3 +120,13 @@ async def test_a_model_without_its_weights(desk: Desk, profile: Profile, tmp_pat
     (tmp_path / "model" / "config.json").write_text("{")
     texts = [each.text for each in await check(profile, desk)]
     assert any(text.startswith(f"{tmp_path}/model: config.json: ") for text in texts)
+
+
+async def test_a_model_whose_positions_are_stretched(desk: Desk, profile: Profile, tmp_path: Path) -> None:
+    config = {
+        "architectures": ["X"],
+        "max_position_embeddings": 4096,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0},
+    }
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    assert not [each for each in await check(profile, desk) if "config.json" in each.text]

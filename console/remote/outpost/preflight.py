@@ -22,6 +22,7 @@ FACTS = (
     "num_attention_heads",
     "num_key_value_heads",
     "max_position_embeddings",
+    "rope_scaling",
     "vocab_size",
     "dtype",
     "torch_dtype",
