@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import subprocess
+import textwrap
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from console.domain.text import clean
 from console.errors import UsageError
+from console.ui.modals.confirm import ConfirmModal
 from console.ui.modals.prompt import PromptModal
 
 if TYPE_CHECKING:
     from console.operations.profile_import import ProfileImport
     from console.ui.app import TokwattApp
+
+
+WIDTH, LINES = 66, 16
+"""Columns and lines of the question, for a small terminal."""
 
 
 def given_away(app: TokwattApp, argv: Sequence[str]) -> int:
@@ -62,7 +67,10 @@ async def import_profile(app: TokwattApp, done: Callable[[], Awaitable[None]] | 
 
 async def _asked(app: TokwattApp, made: ProfileImport) -> bool:
     """Ask whether the command is taken as it was meant."""
-    note = next(note for note in made.found.notes if note.offer)
-    label = f"{clean(note.sentence())[:160]} — take what was meant? y/n "
-    answer: str | None = await app.push_screen_wait(PromptModal(label, hint="y"))
-    return answer is not None and answer.strip().lower() in ("y", "yes")
+    lines: list[str] = []
+    for note in made.found.notes:
+        if note.offer:
+            place = f"line {note.line}: " if note.line else ""
+            lines += [*textwrap.wrap(f"{place}{note.text}", WIDTH), f"  meant: {note.offer}"[: 2 * WIDTH], ""]
+    title = "The command does not say what was meant"
+    return await app.push_screen_wait(ConfirmModal(title, lines[:LINES], "take it as it was meant")) is True

@@ -110,3 +110,23 @@ async def test_copy_edit_and_import(
         await until(pilot, lambda: (folders / "model-tp2.toml").exists())
         await until(pilot, lambda: isinstance(app.screen, ProfilesScreen) and "model-tp2" in shown(app))
     assert load_profile(folders / "model-tp2.toml").launch.args == {"model": "org/model", "tensor-parallel-size": 2}
+
+
+async def test_a_broken_command_is_asked_about_before_it_is_kept(
+    cockpit: Bench, folders: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    app, desk, _ = cockpit()
+    tell({}, monkeypatch)
+    (tmp_path / "a.sh").write_text('vllm serve org/m --hf-overrides {"a":1}\n')
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_screen(pilot, desk, folders / "mine.toml")
+        await pilot.press("i")
+        await until(pilot, lambda: "import:" in shown(app))
+        await pilot.press(*"a.sh", "enter")
+        await until(pilot, lambda: "does not say what was meant" in shown(app))
+        assert """meant: '{"a":1}'""" in shown(app)
+        await pilot.press("y")
+        await until(pilot, lambda: "profile:" in shown(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: (folders / "m.toml").exists())
+    assert load_profile(folders / "m.toml").launch.args["hf-overrides"] == '{"a":1}'
