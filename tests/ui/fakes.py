@@ -26,6 +26,7 @@ from console.domain.source import Document, GrepHit, Symbol, TreeEntry
 from console.domain.text import SafeText, clean
 from console.domain.throughput import ThroughputSample
 from console.source.documents import Folder
+from console.source.names import Finder, Names, place
 from console.state.store import Mark, Snapshot, Store
 
 NOW = 1_796_200_000.0
@@ -358,6 +359,13 @@ class Operations:
     async def source_page(self, desk: FakeDesk, path: str = "", *, offset: int = 0) -> Folder:
         entries = TREE.get(path, ())
         return Folder(path, entries, len(entries))
+
+    source_Finder = Finder
+    source_place_wanted = staticmethod(place)
+
+    async def source_names(self, desk: FakeDesk, path: str = "") -> AsyncIterator[Names]:
+        files = sorted(entry.path for entries in TREE.values() for entry in entries if entry.kind == "file")
+        yield Names("/root/sglang/python/sglang", tuple(files), complete=True)
 
     async def installed_shadowed(self, desk: FakeDesk, path: str) -> str:
         return ""

@@ -22,6 +22,7 @@ from console.domain.text import SafeText, clean
 from console.domain.throughput import ThroughputSample
 from console.errors import ConsoleError
 from console.source.documents import Folder
+from console.source.names import Names
 from console.ui.app import TokwattApp
 from console.ui.options import Options
 from tests.ui import fakes
@@ -79,6 +80,9 @@ class Hostile(fakes.Operations):
             TreeEntry(evil("link"), "c", "link", target=EVIL),
         )
         return Folder(evil("/root"), entries, 3)
+
+    async def source_names(self, desk: Any, path: str = "") -> AsyncIterator[Names]:
+        yield Names(evil("/root"), (evil("dir/") + "/x", evil("name"), f"found-{CONTROL}"), complete=True)
 
     async def installed_changed(self, desk: Any) -> AsyncIterator[PackageCheck]:
         package = Package(evil("package"), evil("/root"), evil("1"), evil("origin"))

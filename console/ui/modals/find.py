@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
@@ -135,7 +136,7 @@ class FindModal(ModalScreen[str | None]):
                 rows.rows = [*first, *rows.rows][:MOST]
             rows.said = "no file's name has these letters in order" if names.complete else "not found yet…"
             count = f"{len(names.names):,} files{'' if names.complete else ' …'}{', not all' if names.limited else ''}"
-            self.query_one(".palette").border_subtitle = clean(f"{count} below {names.root}")
+            self.query_one(".palette").border_subtitle = Content(clean(f"{count} below {names.root}"))
         rows.changed(keep=keep)
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -182,6 +182,10 @@ class SourcePane(Vertical, Framed):
         """Say what is filtered."""
         self.name_it()
 
+    def on_tree_view_began(self) -> None:
+        """Let the filter reach every name below the top folder."""
+        source_search.reach_all(self)
+
     def on_tree_view_hidden(self, event: TreeView.Hidden) -> None:
         """Open the folders above a folder, and it."""
         launch(owner(self), source_find.reveal, self, event.path, group="tree")

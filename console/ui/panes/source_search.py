@@ -30,8 +30,7 @@ def find(pane: SourcePane) -> None:
     """Find in the open file; in the tree, filter the names."""
     if pane.views[-1] == "tree":
         pane.files.begin_filter()
-        pane.name_it()
-        launch(owner(pane), source_find.know_names, pane, group="names", exclusive=True)
+        reach_all(pane)
         return
     if pane.views[-1] != "code":
         ask(pane)
@@ -43,6 +42,12 @@ def find(pane: SourcePane) -> None:
             await _find(pane, text)
 
     launch(owner(pane), look, group="find", exclusive=True)
+
+
+def reach_all(pane: SourcePane) -> None:
+    """Let the tree's filter reach names whose folders were not opened."""
+    pane.name_it()
+    launch(owner(pane), source_find.know_names, pane, group="names", exclusive=True)
 
 
 async def _find(pane: SourcePane, text: str) -> None:

@@ -55,6 +55,9 @@ class TreeView(Lines):
     class Filtered(Message):
         """Other names are shown."""
 
+    class Began(Message):
+        """Letters are taken for the filter from here on."""
+
     class Hidden(Message):
         """A folder was chosen that is below folders which were not opened yet."""
 
@@ -165,8 +168,16 @@ class TreeView(Lines):
         return had
 
     def on_key(self, event: events.Key) -> None:
-        """Take letters while filtering; other keys keep their meaning."""
+        """Take letters while filtering; other keys keep their meaning.
+
+        The key that begins it is taken here: a binding acts only when letters typed right after it are through.
+        """
         if not self.filtering:
+            if event.character == "/":
+                self.begin_filter()
+                self.post_message(self.Began())
+                event.stop()
+                event.prevent_default()
             return
         if event.key == "backspace":
             self.filter = self.filter[:-1]
