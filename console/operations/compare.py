@@ -11,6 +11,7 @@ from console.bench.results import Imported, Result
 from console.bench.results import import_results as _import_results
 from console.domain.measurement import Measurement
 from console.errors import RefusedError, UsageError
+from console.experiments.statistics import Interval, interval
 from console.journal.book import Journal
 from console.journal.records import RunEntry
 from console.journal.remarks import remark as _remark
@@ -40,11 +41,24 @@ class Rung:
     a_j_per_token: float | None = None
     b_j_per_token: float | None = None
     note: str = ""
+    a_ttft_p50_ms: float | None = None
+    b_ttft_p50_ms: float | None = None
+    a_itl_p50_ms: float | None = None
+    b_itl_p50_ms: float | None = None
+    a_power_mean_w: float | None = None
+    b_power_mean_w: float | None = None
+    interval: Interval | None = None
+    """Of B over A in output tok/s, paired by repeat; `None` with fewer than three pairs."""
 
     @property
     def ratio(self) -> float | None:
         """B over A."""
         return self.b_tok_s / self.a_tok_s if self.a_tok_s and self.b_tok_s is not None else None
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out 1: then, and only then, one of them is faster."""
+        return self.interval is not None and not self.interval.low <= 1.0 <= self.interval.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,41 +135,49 @@ async def requests_of(entry: RunEntry) -> list[dict[str, Any]]:
     ]
 
 
-async def find_run(name: str) -> RunEntry:
+async def find_run(name: str, journal: Journal | None = None) -> RunEntry:
     """Return a run of the journal by id, or by `HOST:ID`.
 
     Raises:
         UsageError: There is none.
     """
-    entry = await Journal().run(name)
+    entry = await (journal or Journal()).run(name)
     if entry is None:
         raise UsageError(f"run {name}: not in the journal", hint="tokwatt runs list")
     return entry
 
 
-async def compare(a: str, b: str) -> Comparison:
+async def compare(a: str, b: str, journal: Journal | None = None) -> Comparison:
     """Compare two runs of the journal.
 
     Raises:
         RefusedError: They are not alike: another model, other lengths, another cache protocol, demo and real.
     """
-    first, second = await find_run(a), await find_run(b)
+    first, second = await find_run(a, journal), await find_run(b, journal)
     _must_be_alike(first, second)
     rungs = _rungs(first.measurements, second.measurements)
     if not rungs:
         raise RefusedError(f"runs {a} and {b} were measured at no common concurrency")
-    few = min(min(rung.a_repeats, rung.b_repeats) for rung in rungs)
-    note = "" if few >= 3 else "fewer than 3 repeats: no interval, so a small difference means nothing"
+    few = [rung.concurrency for rung in rungs if rung.interval is None]
+    note = "" if not few else "fewer than 3 repeats in common: no interval, so a small difference means nothing"
     return Comparison(first, second, _differences(first, second), rungs, note)
 
 
 def _must_be_alike(a: RunEntry, b: RunEntry) -> None:
+    lengths = ("input_tokens", "output_tokens", "input_spread", "output_spread", "ignore_eos")
     for what, one, other in (
         ("badge", a.badge or "none", b.badge or "none"),
         ("model", _model(a), _model(b)),
-        ("lengths", _protocol(a, "input_tokens", "output_tokens"), _protocol(b, "input_tokens", "output_tokens")),
+        ("model files", *_both(a, b, "model_files")),
+        ("GPUs", *_both(a, b, "gpus")),
+        ("lengths", _protocol(a, *lengths), _protocol(b, *lengths)),
         ("cache protocol", _protocol(a, "flushed"), _protocol(b, "flushed")),
-        ("load", _protocol(a, "api"), _protocol(b, "api")),
+        (
+            "load",
+            _protocol(a, "api", "loop", "request_rate_req_s", "arrival"),
+            _protocol(b, "api", "loop", "request_rate_req_s", "arrival"),
+        ),
+        ("vantage", _vantages(a), _vantages(b)),
     ):
         if one != other:
             raise RefusedError(
@@ -169,9 +191,30 @@ def _model(entry: RunEntry) -> str:
     return str(resolved.get("model_path") or resolved.get("model") or "unknown")
 
 
+_USUAL = {"input_spread": 0.0, "output_spread": 0.0, "ignore_eos": True, "loop": "closed"}
+"""What measurements from before these were told had."""
+
+
 def _protocol(entry: RunEntry, *names: str) -> tuple[tuple[object, ...], ...]:
-    found = {tuple(one.protocol.get(name) for name in names) for one in entry.measurements}
+    found = {tuple(one.protocol.get(name, _USUAL.get(name)) for name in names) for one in entry.measurements}
     return tuple(sorted(found, key=str))
+
+
+def _vantages(entry: RunEntry) -> str:
+    return " and ".join(sorted({one.vantage for one in entry.measurements}))
+
+
+def _both(a: RunEntry, b: RunEntry, name: str) -> tuple[str, str]:
+    """Return what two runs say of a fact; where one does not know it, it excludes nothing."""
+    one, other = _fact(a, name), _fact(b, name)
+    return (one, other) if one and other else ("", "")
+
+
+def _fact(entry: RunEntry, name: str) -> str:
+    value = entry.identity.get(name)
+    if name == "gpus":
+        return ", ".join(f"{gpu.get('name')} at {gpu.get('power_limit_w')} W" for gpu in value or ())
+    return ", ".join(f"{key} {digest[:12]}" for key, digest in sorted((value or {}).items()))
 
 
 def _words(value: object) -> str:
@@ -184,10 +227,10 @@ def _words(value: object) -> str:
 
 def _differences(a: RunEntry, b: RunEntry) -> tuple[Difference, ...]:
     found = [Difference("host", a.host, b.host)] if a.host != b.host else []
-    for name in ("package", "patches_on", "gpus", "git"):
+    for name in ("profile", "package", "patches_on", "gpus", "git"):
         if a.identity.get(name) != b.identity.get(name):
             found.append(Difference(name, a.identity.get(name), b.identity.get(name)))
-    for name in ("resolved", "versions", "hashes"):
+    for name in ("resolved", "environment", "versions", "hashes", "machine", "caches"):
         found += _of_mapping(name, a.identity.get(name) or {}, b.identity.get(name) or {})
     return tuple(found)
 
@@ -214,6 +257,13 @@ def _rungs(a: Sequence[Measurement], b: Sequence[Measurement]) -> tuple[Rung, ..
                 _mean([one.energy_j_per_token for one in mine]),
                 _mean([one.energy_j_per_token for one in theirs]),
                 note,
+                _mean([one.ttft_ms.p50_ms for one in mine]),
+                _mean([one.ttft_ms.p50_ms for one in theirs]),
+                _mean([one.itl_ms.p50_ms for one in mine]),
+                _mean([one.itl_ms.p50_ms for one in theirs]),
+                _mean([one.power_mean_w for one in mine]),
+                _mean([one.power_mean_w for one in theirs]),
+                _paired(mine, theirs),
             )
         )
     return tuple(rungs)
@@ -221,6 +271,13 @@ def _rungs(a: Sequence[Measurement], b: Sequence[Measurement]) -> tuple[Rung, ..
 
 def _fit(measurements: Sequence[Measurement], concurrency: int) -> list[Measurement]:
     return [one for one in measurements if one.concurrency_limit == concurrency and not one.tainted]
+
+
+def _paired(a: Sequence[Measurement], b: Sequence[Measurement]) -> Interval | None:
+    """Return the interval of B over A over the repeats that both have: equal numbers had equal prompts."""
+    mine, theirs = ({one.repeat: one.output_throughput_tok_s for one in side} for side in (a, b))
+    pairs = [(mine[repeat], theirs[repeat]) for repeat in sorted(mine) if mine[repeat] and theirs.get(repeat)]
+    return interval([float(one or 0) for one, _ in pairs], [float(other or 0) for _, other in pairs])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -17,11 +17,12 @@ import pytest
 
 from console.config.profiles import load_profile
 from console.domain.activity import Outcome
-from console.domain.measurement import SweepProgress
+from console.domain.measurement import Measurement, Percentiles, SweepProgress
 from console.domain.patch import DiskState, PatchStatus, WriteReceipt
 from console.domain.run import FileHash, Run, RunPhase
 from console.errors import ConsoleError, ReadOnlyError, RefusedError, UsageError
 from console.journal.book import Journal
+from console.journal.records import RunEntry
 from console.operations.compare import compare
 from console.operations.desk import Desk
 from console.operations.measure import sweep
@@ -242,6 +243,30 @@ async def test_unlike_runs_are_not_compared(desk: Desk) -> None:
     assert ("patches_on", ["autotune"], []) in [(one.what, one.a, one.b) for one in found.differences]
     with pytest.raises(UsageError, match="not in the journal"):
         await compare(entry.id, "nowhere")
+
+
+async def test_three_common_repeats_give_an_interval_and_other_machines_none(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    gpus = [{"name": "X", "power_limit_w": 600.0}]
+    for name, gain, identity in (("a", 1.0, {"gpus": gpus}), ("b", 1.1, {"gpus": gpus}), ("c", 1.0, {"gpus": []})):
+        await journal.record_run(RunEntry(name, "h", "p", "sglang", 1.0, "", identity))
+        for repeat, noise in enumerate((1.0, 1.01, 0.99, 1.005)):
+            await journal.record_measurement("h", made(name, repeat, 100.0 * gain * noise))
+    await journal.record_run(
+        RunEntry("d", "h", "p", "sglang", 1.0, "", {"gpus": [{"name": "X", "power_limit_w": 450.0}]})
+    )
+    await journal.record_measurement("h", made("d", 0, 90.0))
+    (rung,) = (await compare("a", "b", journal)).rungs
+    assert rung.interval is not None and rung.clear and rung.interval.low < 1.1 < rung.interval.high + 1e-9
+    (same,) = (await compare("a", "c", journal)).rungs  # what is not known excludes nothing
+    assert same.interval is not None and not same.clear
+    with pytest.raises(RefusedError, match=r"GPUs X at 600\.0 W against X at 450\.0 W"):
+        await compare("a", "d", journal)
+
+
+def made(run: str, repeat: int, tok_s: float) -> Measurement:
+    none = Percentiles(0)
+    return Measurement(run, 8, repeat, 1.0, 10.0, 32, 32, 0, 1, 1, tok_s, 1.0, none, none, none, none)
 
 
 async def test_watching_fills_the_store(desk: Desk, engine: Engine) -> None:

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from console.journal.records import RunEntry
     from console.operations.desk import Desk
 
+
+def _bounds(rung: Any) -> str:
+    if rung.interval is None:
+        return ""
+    word = "" if rung.clear else " (may be noise)"
+    return f" [{rung.interval.low_pct:+.1f}, {rung.interval.high_pct:+.1f}] %{word}"
+
+
 FORMATS = ("jsonl", "csv", "markdown", "bench")
 
 
@@ -123,7 +131,9 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
             a=found.a.id,
             b=found.b.id,
             differences=[dataclasses.asdict(one) for one in found.differences],
-            concurrency=[{**dataclasses.asdict(rung), "ratio": rung.ratio} for rung in found.rungs],
+            concurrency=[
+                {**dataclasses.asdict(rung), "ratio": rung.ratio, "clear": rung.clear} for rung in found.rungs
+            ],
             note=found.note,
         )
         return 0
@@ -132,7 +142,10 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
     for rung in found.rungs:
         ratio = "—" if rung.ratio is None else f"× {rung.ratio:.3f}"
         out.line(
-            f"{rung.concurrency:>5}  {dash(rung.a_tok_s)} → {dash(rung.b_tok_s)} tok/s  {ratio}  {rung.note}".rstrip()
+            f"{rung.concurrency:>5}  {dash(rung.a_tok_s)} → {dash(rung.b_tok_s)} tok/s  {ratio}{_bounds(rung)}"
+            f"  TTFT p50 {dash(rung.a_ttft_p50_ms)} → {dash(rung.b_ttft_p50_ms)} ms"
+            f"  ITL p50 {dash(rung.a_itl_p50_ms, 1)} → {dash(rung.b_itl_p50_ms, 1)} ms"
+            f"  {dash(rung.a_j_per_token, 3)} → {dash(rung.b_j_per_token, 3)} J/token  {rung.note}".rstrip()
         )
     if found.note:
         out.say(found.note)
