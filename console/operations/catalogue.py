@@ -81,6 +81,14 @@ VERBS: tuple[Verb, ...] = (
         group="Panes",
     ),
     Verb(
+        "show_why",
+        "Why",
+        "What binds the server now: its signs, what would refute it, and what to try.",
+        ("7",),
+        ("gpus",),
+        group="Panes",
+    ),
+    Verb(
         "zoom_pane", "Zoom pane", "Give the focused pane the whole screen, or take it back.", ("plus",), group="Panes"
     ),
     Verb("next_host", "Next host", "Go to the next host of the cockpit.", ("right_curly_bracket",), group="Panes"),

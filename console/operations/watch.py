@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Any
 
 from console.domain.gpu import GpuSample
 from console.domain.host import Link
@@ -49,8 +50,11 @@ def parse_gpu_file(data: bytes, fields: Sequence[str] = ()) -> list[GpuSample]:
 
 async def watch_gpus(desk: Desk, *, hz: float = 10.0) -> None:
     """Keep `gpus` and `gpu_history` of the store fresh; never returns."""
+    from console.operations.diagnosis import Judge, session_of
+
     history: deque[tuple[float, tuple[float | None, ...]]] = deque(maxlen=HISTORY_S)
     second: list[GpuSample] = []
+    judge = Judge()
     async with aclosing(sampler.samples(desk.link, hz=hz)) as samples:
         async for sample in samples:
             if second and int(sample.time) != int(second[0].time):
@@ -58,7 +62,11 @@ async def watch_gpus(desk: Desk, *, hz: float = 10.0) -> None:
                 second = []
             if sample.gpus:
                 second.append(sample)
-            desk.store.update(gpus=sample, gpu_history=tuple(history))
+            fields: dict[str, Any] = {"gpus": sample, "gpu_history": tuple(history)}
+            if judge.take(sample, desk.store.snapshot.throughput, session=session_of(desk)):
+                fields |= {"diagnosis": judge.diagnosis, "peak_w": judge.peak_w,
+                           "energy_j_per_token": judge.energy_j_per_token}  # fmt: skip
+            desk.store.update(**fields)
 
 
 def _mean_watts(samples: Sequence[GpuSample]) -> tuple[float | None, ...]:

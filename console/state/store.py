@@ -11,6 +11,7 @@ from console.domain.host import GitState, Host, HostFacts, LinkState, Package
 
 if TYPE_CHECKING:  # making their dataclasses takes 40 ms, which the first frame does not have
     from console.domain.activity import Activity
+    from console.domain.diagnosis import Diagnosis
     from console.domain.experiment import ExperimentState
     from console.domain.gpu import GpuSample
     from console.domain.measurement import SweepProgress
@@ -56,6 +57,12 @@ class Snapshot:
     tok_s_history: tuple[tuple[float, float | None], ...] = ()
     """(host time, output tok/s), one a second, the last minute."""
     best_tok_s: float | None = None
+    diagnosis: Diagnosis | None = None
+    """What binds the server now, judged once a second."""
+    peak_w: float | None = None
+    """Highest instantaneous sum of all GPUs within the last ten seconds."""
+    energy_j_per_token: float | None = None
+    """From energy and token counters of the same seconds, where both are told."""
     sweep: SweepProgress | None = None
     experiment: ExperimentState | None = None
     activities: tuple[Activity, ...] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from console.domain.gpu import GpuSample
 from console.domain.throughput import ThroughputSample
 
@@ -33,3 +35,39 @@ def share_of_limit(gpus: GpuSample | None) -> float | None:
     both = [(g.power_draw_w, g.power_limit_w) for g in gpus.gpus if g.power_draw_w is not None and g.power_limit_w]
     limit = sum(limit or 0 for _, limit in both)
     return sum(draw or 0 for draw, _ in both) / limit if limit else None
+
+
+def energy_per_token(gpus: Sequence[GpuSample], speeds: Sequence[ThroughputSample]) -> float | None:
+    """Return J per output token from counters alone: energy of every GPU over the output tokens of the same seconds.
+
+    The energy counters move about once a second, so each is taken at its first and its last change.
+    """
+    counted = [one for one in speeds if one.output_tokens is not None]
+    if len(counted) < 2 or not gpus:
+        return None
+    first, last = counted[0], counted[-1]
+    tokens, seconds = (last.output_tokens or 0) - (first.output_tokens or 0), last.time - first.time
+    watts = [_counted_watts(gpus, place) for place in range(len(gpus[-1].gpus))]
+    if tokens <= 0 or seconds < AGE_S or any(one is None for one in watts):
+        return None
+    return sum(one or 0.0 for one in watts) * seconds / tokens
+
+
+def _counted_watts(gpus: Sequence[GpuSample], place: int) -> float | None:
+    moved: list[tuple[float, float]] = []
+    for sample in gpus:
+        energy = sample.gpus[place].energy_j if place < len(sample.gpus) else None
+        if energy is not None and (not moved or moved[-1][1] != energy):
+            moved.append((sample.time, energy))
+    moved = moved[1:]  # when the first value was reached is not known
+    if len(moved) < 2 or moved[-1][1] < moved[0][1]:
+        return None
+    return (moved[-1][1] - moved[0][1]) / (moved[-1][0] - moved[0][0])
+
+
+def headroom_w(gpus: GpuSample | None) -> float | None:
+    """Return how many watts are left below the limits of the GPUs that tell both."""
+    if gpus is None:
+        return None
+    left = [g.power_limit_w - g.power_draw_w for g in gpus.gpus if g.power_draw_w is not None and g.power_limit_w]
+    return sum(left) if left else None

@@ -8,13 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from console.domain.gpu import GpuReading, GpuSample
+from console.domain.gpu import GpuReading, GpuSample, HostLoad, HostProcess
 from console.domain.text import clean
 from console.telemetry import smi
 from console.telemetry.faults import fault_in
 from console.telemetry.throttle import throttle_words
 
-_SLOW = ("pcie_tx_mb_s", "pcie_rx_mb_s", "energy_j", "pcie_gen", "pcie_width", "power_limit_w")
+_SLOW = ("pcie_tx_mb_s", "pcie_rx_mb_s", "energy_j", "pcie_gen", "pcie_width", "pcie_replays", "power_limit_w")
+_FACTS = (
+    "power_requested_w", "app_clock_mhz", "app_clock_default_mhz", "pcie_gen_max", "pcie_width_max", "numa_node",
+    "persistence", "ecc",
+)  # fmt: skip
 _WHY = {"throttle_bits": "throttle"}
 
 
@@ -29,6 +33,10 @@ class Readings:
         self._unified: Mapping[str, float] | None = None
         self._known: dict[str, GpuReading] = {}
         self._reasons: list[str] = []
+        self._host: HostLoad | None = None
+        self._driver = ""
+        self._links: dict[int, tuple[float | None, float | None]] = {}
+        self._held: Mapping[str, Any] | None = None
 
     def feed(self, line: bytes) -> GpuSample | None:
         """Take one line; lines that are not ours are passed over."""
@@ -38,15 +46,22 @@ class Readings:
             return None
         if not isinstance(said, dict):
             return None
-        take = {"static": self._static, "fast": self._fast, "slow": self._slowly, "smi": self._smi}.get(
-            str(said.get("kind"))
-        )
+        take = {
+            "static": self._static,
+            "fast": self._fast,
+            "slow": self._slowly,
+            "smi": self._smi,
+            "host": self._host_load,
+            "links": self._links_of,
+            "apps": self._apps,
+        }.get(str(said.get("kind")))
         if take is not None:
             return take(said)
         return self._unavailable(said) if said.get("kind") == "unavailable" else None
 
     def _static(self, said: Mapping[str, Any]) -> None:
         self._fields = tuple(said["fields"])
+        self._driver = str(clean(str(said.get("driver", "")), 40))
         self._reasons = []
         self._facts = [
             GpuReading(
@@ -59,6 +74,10 @@ class Readings:
                 memory_total_mib=gpu.get("memory_total_mib"),
                 max_sm_clock_mhz=gpu.get("max_sm_clock_mhz"),
                 compute_capability=str(gpu.get("compute_capability", "")),
+                mig=str(clean(str(gpu.get("mig") or ""), 40)),
+                power_min_w=(gpu.get("power_range_w") or (None, None))[0],
+                power_max_w=(gpu.get("power_range_w") or (None, None))[1],
+                **{name: gpu.get(name) for name in _FACTS},
             )
             for gpu in said["gpus"]
         ]
@@ -74,7 +93,10 @@ class Readings:
         gpus = tuple(
             self._reading(place, row, lost) for place, row in enumerate(said["gpus"]) if place < len(self._facts)
         )
-        return GpuSample(time=float(said["time"]), source="nvml", gpus=gpus, received=time.monotonic())
+        return GpuSample(
+            time=float(said["time"]), source="nvml", gpus=gpus, received=time.monotonic(),
+            mono=said.get("mono"), driver=self._driver, host=self._host,
+        )  # fmt: skip
 
     def _reading(self, place: int, row: Sequence[Any], lost: set[int]) -> GpuReading:
         fact = self._facts[place]
@@ -96,7 +118,12 @@ class Readings:
             **slowly,
             power_limit_w=fact.power_limit_w if limit is None else limit,
             processes=None if processes is None else tuple((int(pid), mib) for pid, mib in processes),
+            shares_pct={int(pid): int(share) for pid, share in (slow.get("shares_pct") or {}).items()},
         )
+        if gpu.mig and gpu.gpu_util_pct is None:
+            gpu = replace(
+                gpu, reasons={**gpu.reasons, "gpu_util_pct": f"MIG is on ({gpu.mig}): not told for the whole GPU"}
+            )
         if self._unified and gpu.memory_used_mib is None:
             gpu = smi.with_unified_memory(gpu, self._unified["total_mib"], self._unified["used_mib"])
         self._known[gpu.uuid or str(gpu.index)] = gpu
@@ -111,11 +138,57 @@ class Readings:
                 continue
         if not rows:
             return None
+        rows = [self._with_links(gpu) for gpu in rows]
         here = {gpu.uuid for gpu in rows}
         gone = [replace(gpu, lost=True) for uuid, gpu in self._known.items() if uuid and uuid not in here]
         self._known.update({gpu.uuid: gpu for gpu in rows})
         gpus = tuple(sorted([*rows, *gone], key=lambda gpu: gpu.index))
-        return GpuSample(time=float(said["time"]), source="nvidia-smi", gpus=gpus, received=time.monotonic())
+        return GpuSample(
+            time=float(said["time"]), source="nvidia-smi", gpus=gpus, received=time.monotonic(),
+            mono=said.get("mono"), host=self._host,
+        )  # fmt: skip
+
+    def _with_links(self, gpu: GpuReading) -> GpuReading:
+        """Return a reading with what `dmon` and `--query-compute-apps` told of its GPU."""
+        received, sent = self._links.get(gpu.index, (None, None))
+        held = (self._held or {}).get(gpu.uuid)
+        return replace(
+            gpu,
+            pcie_rx_mb_s=received,
+            pcie_tx_mb_s=sent,
+            processes=None if held is None else tuple((int(pid), mib) for pid, mib in held),
+        )
+
+    def _links_of(self, said: Mapping[str, Any]) -> None:
+        self._links = {int(index): (pair[0], pair[1]) for index, pair in said["gpus"].items()}
+
+    def _apps(self, said: Mapping[str, Any]) -> None:
+        self._held = said["held"]
+
+    def _host_load(self, said: Mapping[str, Any]) -> None:
+        total, free = said.get("memory_total_mib"), said.get("memory_available_mib")
+        self._host = HostLoad(
+            time=float(said["time"]),
+            cores_pct=tuple(float(one) for one in said.get("cores") or ()),
+            load_1m=said.get("load_1m"),
+            memory_used_mib=None if total is None or free is None else round(total - free, 1),
+            memory_total_mib=None if total is None else round(total, 1),
+            numa={int(node): str(cores) for node, cores in (said.get("numa") or {}).items()},
+            processes=tuple(
+                HostProcess(
+                    pid=int(one["pid"]),
+                    title=clean(str(one.get("title", "")), 200),
+                    cpu_pct=one.get("cpu_pct"),
+                    session=int(one.get("session") or 0),
+                    user=str(clean(str(one.get("user", "")), 60)),
+                    start_ticks=int(one.get("start_ticks") or 0),
+                    rss_mib=one.get("rss_mib"),
+                    visible_devices=None if one.get("devices") is None else str(clean(one["devices"], 200)),
+                )
+                for one in said.get("processes") or ()
+            ),
+            reason=str(clean(str(said.get("reason", "")), 200)),
+        )
 
     def _unavailable(self, said: Mapping[str, Any]) -> GpuSample | None:
         """NVML's reason waits for nvidia-smi's; together they are a sample without readings."""

@@ -30,13 +30,34 @@ NUMBERS: Mapping[str, str] = {
     "fan.speed": "fan_pct",
     "pcie.link.gen.current": "pcie_gen",
     "pcie.link.width.current": "pcie_width",
+    "pcie.link.gen.max": "pcie_gen_max",
+    "pcie.link.width.max": "pcie_width_max",
+    "power.min_limit": "power_min_w",
+    "power.max_limit": "power_max_w",
+    "temperature.memory": "memory_temperature_c",
+    "clocks.applications.graphics": "app_clock_mhz",
+    "clocks.default_applications.graphics": "app_clock_default_mhz",
 }
 """Field of nvidia-smi → attribute of `GpuReading`. `power.draw` is handled apart."""
 
 WORDS: Mapping[str, str] = {"uuid": "uuid", "gpu_uuid": "uuid", "compute_cap": "compute_capability", "pstate": "pstate"}
 BUS = ("pci.bus_id", "gpu_bus_id")
 THROTTLE = ("clocks_throttle_reasons.active", "clocks_event_reasons.active")
-KNOWN = {*NUMBERS, *WORDS, *BUS, *THROTTLE, "index", "name", "gpu_name", "timestamp", "power.draw", "count"}
+SWITCHES: Mapping[str, str] = {"persistence_mode": "persistence", "ecc.mode.current": "ecc"}
+KNOWN = {
+    *NUMBERS,
+    *WORDS,
+    *SWITCHES,
+    "mig.mode.current",
+    *BUS,
+    *THROTTLE,
+    "index",
+    "name",
+    "gpu_name",
+    "timestamp",
+    "power.draw",
+    "count",
+}
 
 _UNIT = re.compile(r"\s*\[[^\]]*\]$")
 _NUMBER = re.compile(r"^([-+]?\d+(?:\.\d+)?)\s*(%|W|MiB|MHz|C|kB|MB/s)?$")
@@ -89,16 +110,24 @@ def reading(fields: Sequence[str], cells: Sequence[str]) -> GpuReading:
             found["pci_bus_id"] = str(clean(cell, 40))
         elif name in ("name", "gpu_name"):
             found["name"] = clean(cell, 100)
+        elif name in SWITCHES:
+            found[SWITCHES[name]] = {"enabled": True, "disabled": False}.get(cell.strip().lower())
+        elif name == "mig.mode.current":
+            found["mig"] = "on" if cell.strip().lower() == "enabled" else ""
         elif name in THROTTLE:
             _put_throttle(found, reasons, cell)
     _put_power(found, reasons, by_name)
+    if "power.limit" in by_name and "enforced.power.limit" in by_name:
+        found["power_requested_w"] = number(by_name["power.limit"])[0]
+    if found.get("mig") and found.get("gpu_util_pct") is None:
+        reasons["gpu_util_pct"] = "MIG is on: utilisation is told for no instance"
     return GpuReading(index=index, reasons=reasons, **found)
 
 
 def _put(found: dict[str, Any], reasons: dict[str, str], attribute: str, cell: str) -> None:
     value, why = number(cell)
     if value is not None:
-        whole: Callable[[float], float] = int if attribute in ("pcie_gen", "pcie_width") else float
+        whole: Callable[[float], float] = int if attribute.startswith("pcie_") else float
         found[attribute] = whole(value)
         reasons.pop(attribute, None)
     elif attribute not in found:

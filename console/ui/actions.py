@@ -205,6 +205,13 @@ async def show_runs(app: TokwattApp) -> None:
     await app.push_screen(RunsScreen())
 
 
+async def show_why(app: TokwattApp) -> None:
+    """Show what binds the server, and what says so."""
+    from console.ui.modals.why import WhyModal
+
+    await app.push_screen_wait(WhyModal(app.snapshot.diagnosis))
+
+
 async def show_profiles(app: TokwattApp) -> None:
     """Show what profiles there are, and the desk's next to what is in force."""
     from console.ui.screens.profiles import ProfilesScreen
@@ -252,6 +259,7 @@ ACTIONS: dict[str, Action] = {
         show_help,
         show_runs,
         show_profiles,
+        show_why,
         import_profile,
         open_palette,
     )

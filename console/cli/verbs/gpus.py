@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
@@ -10,9 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from console.domain.gpu import GpuReading, GpuSample
+from console.domain.diagnosis import Diagnosis
+from console.domain.gpu import GpuReading, GpuSample, HostLoad
 from console.domain.text import dash
-from console.errors import UsageError
+from console.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
     from console.cli.output import Output
@@ -21,8 +23,13 @@ if TYPE_CHECKING:
 VALUES = (
     "power_draw_w", "power_mean_w", "power_limit_w", "power_default_w", "gpu_util_pct", "mem_util_pct", "memory_used_mib",
     "memory_total_mib", "temperature_c", "sm_clock_mhz", "mem_clock_mhz", "max_sm_clock_mhz", "throttle", "fan_pct",
-    "energy_j", "pcie_tx_mb_s", "pcie_rx_mb_s", "pcie_gen", "pcie_width",
+    "energy_j", "pcie_tx_mb_s", "pcie_rx_mb_s", "pcie_gen", "pcie_width", "pcie_gen_max", "pcie_width_max", "pcie_replays",
+    "power_requested_w", "power_min_w", "power_max_w", "app_clock_mhz", "app_clock_default_mhz", "numa_node", "persistence",
+    "ecc", "memory_temperature_c",
 )  # fmt: skip
+WHY_S = 6.0
+"""So much is watched for a verdict."""
+
 SETTLE_S = 1.6
 """One sample waits so long for the slow values."""
 
@@ -42,6 +49,7 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
     gpus.add_argument("file", nargs="?", metavar="FILE", action=_FileAction, help="nvidia-smi output: CSV, XML, table")
     gpus.add_argument("--follow", action="store_true", help="go on, one object a sample with --json")
     gpus.add_argument("--hz", type=float, default=1.0, help="samples a second, at most 10 (default: %(default)g)")
+    gpus.add_argument("--why", action="store_true", help="say what binds the server, with its signs and what to try")
     gpus.add_argument("--fields", metavar="NAMES", help="columns of a FILE without a header, as --query-gpu names them")
     gpus.set_defaults(act=act, needs="host")
 
@@ -55,6 +63,8 @@ async def act(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     from console.operations.watch import gpu_samples
 
     assert desk is not None
+    if args.why:
+        return await _why(args, desk, out)
     found = False
     samples = gpu_samples(desk, hz=args.hz if args.follow else 10)
     async with aclosing(samples if args.follow else _settled(samples)) as stream:  # type: ignore[type-var]
@@ -62,6 +72,27 @@ async def act(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
             found = found or bool(sample.gpus)
             _print(sample, out, desk.link.host.name)
     return 0 if found else 1
+
+
+async def _why(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Watch GPUs and engine for some seconds, and print the verdict; go on with --follow."""
+    from console.operations import server
+    from console.operations.diagnosis import judged
+    from console.operations.watch import gpu_samples
+
+    with contextlib.suppress(ConsoleError):  # a host without a server of ours is judged by its GPUs
+        await server.status(desk)
+    until, due, seen = time.monotonic() + WHY_S, 0.0, False
+    async with aclosing(judged(desk, gpu_samples(desk, hz=10))) as stream:
+        async for sample, found in stream:
+            seen = seen or bool(sample.gpus)
+            late = time.monotonic() > until or not sample.gpus
+            if late and time.monotonic() >= due:
+                due = time.monotonic() + 1 / args.hz
+                _print(sample, out, desk.link.host.name, found)
+                if not args.follow:
+                    break
+    return 0 if seen else 1
 
 
 def _from_file(args: argparse.Namespace, out: Output) -> int:
@@ -72,8 +103,15 @@ def _from_file(args: argparse.Namespace, out: Output) -> int:
     except OSError as error:
         raise UsageError(f"{args.file}: cannot be read", error.strerror or str(error)) from error
     samples = parse_gpu_file(data, tuple(args.fields.split(",")) if args.fields else ())
-    for sample in samples:
-        _print(sample, out, args.file)
+    if args.why:
+        from console.operations.diagnosis import of_samples
+
+        judged = of_samples(samples)
+        for sample, found in judged if out.json else judged[-1:]:
+            _print(sample, out, args.file, found)
+    else:
+        for sample in samples:
+            _print(sample, out, args.file)
     if not samples:
         out.say(f"{args.file}: no GPU readings in it")
     return 0 if any(sample.gpus for sample in samples) else 1
@@ -90,9 +128,9 @@ async def _settled(samples: AsyncIterator[GpuSample]) -> AsyncIterator[GpuSample
                 return
 
 
-def _print(sample: GpuSample, out: Output, whose: str) -> None:
+def _print(sample: GpuSample, out: Output, whose: str, found: Diagnosis | None = None) -> None:
     if out.json:
-        out.record(plain(sample))
+        out.record(plain(sample) | ({"diagnosis": plain_diagnosis(found)} if found is not None else {}))
         return
     if sample.reason:
         out.say(f"{whose}: no GPU readings: {sample.reason}")
@@ -105,6 +143,35 @@ def _print(sample: GpuSample, out: Output, whose: str) -> None:
             else f" ({sample.reporting} of {len(sample.gpus)} GPUs reporting)"
         )
         out.line(f"all  {dash(sample.power_w)} of {dash(sample.limit_w)} W{told}")
+    if found is not None:
+        for line in why_lines(found):
+            out.line(line)
+
+
+def why_lines(found: Diagnosis) -> list[str]:
+    """Return a verdict as lines of text."""
+    marks = {True: "+", False: "-", None: "?"}
+    lines = [found.said]
+    lines += [f"  {marks[sign.met]} {sign.text}" for sign in found.signs]
+    lines += [f"  wrong if: {line}" for line in found.refuted_by]
+    lines += [f"  try: {line}" for line in found.knobs]
+    return [*lines, *(f"  also: {other.said}" for other in found.also)]
+
+
+def plain_diagnosis(found: Diagnosis) -> dict[str, Any]:
+    """Return a verdict as the shell's JSON has it."""
+    return {
+        "verdict": found.bound.value,
+        "sentence": found.sentence,
+        "confidence": found.confidence.value,
+        "signs_met": found.met,
+        "signs": [{"text": sign.text, "met": sign.met, "needed": sign.needed} for sign in found.signs],
+        "refuted_by": list(found.refuted_by),
+        "knobs": list(found.knobs),
+        "gpu": found.gpu,
+        "window_s": found.window_s,
+        "also": [plain_diagnosis(other) for other in found.also],
+    }
 
 
 def plain(sample: GpuSample) -> dict[str, Any]:
@@ -115,8 +182,33 @@ def plain(sample: GpuSample) -> dict[str, Any]:
         found["clock"] = sample.clock
     if sample.reason:
         found["reason"] = sample.reason
+    if sample.host is not None:
+        found["host"] = _plain_host(sample.host)
     found |= {"power_w": sample.power_w, "limit_w": sample.limit_w, "reporting": sample.reporting}
     return found
+
+
+def _plain_host(host: HostLoad) -> dict[str, Any]:
+    return {
+        "cores_pct": list(host.cores_pct),
+        "load_1m": host.load_1m,
+        "memory_used_mib": host.memory_used_mib,
+        "memory_total_mib": host.memory_total_mib,
+        "numa": {str(node): cores for node, cores in host.numa.items()},
+        "processes": [
+            {
+                "pid": one.pid,
+                "title": one.title,
+                "cpu_pct": one.cpu_pct,
+                "session": one.session,
+                "user": one.user,
+                "rss_mib": one.rss_mib,
+                "visible_devices": one.visible_devices,
+            }
+            for one in host.processes
+        ],
+        "reason": host.reason or None,
+    }
 
 
 def _plain_gpu(gpu: GpuReading) -> dict[str, Any]:
@@ -131,6 +223,8 @@ def _plain_gpu(gpu: GpuReading) -> dict[str, Any]:
         "pci_bus_id": gpu.pci_bus_id or None,
         "compute_capability": gpu.compute_capability or None,
         "processes": None if gpu.processes is None else [{"pid": p, "memory_mib": mib} for p, mib in gpu.processes],
+        "mig": gpu.mig or None,
+        "shares_pct": {str(pid): share for pid, share in gpu.shares_pct.items()},
         "unified_memory": gpu.unified_memory,
         "lost": gpu.lost,
         "reasons": {**reasons, **({"gpu": gpu.reasons["gpu"]} if "gpu" in gpu.reasons else {})},

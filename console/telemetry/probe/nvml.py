@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
+from .host import Host, numa_node
 from .lines import say
 
 FAST = (
@@ -48,6 +49,7 @@ class Gpu:
         self.why: Dict[str, str] = {}
         self._never: Dict[str, str] = {}
         self._memory_v2 = True
+        self._shares_seen = 0
         self._handle: Any = None
         try:
             self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -111,11 +113,20 @@ class Gpu:
             ("compute_capability", lambda: "%d.%d" % tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle))),
             ("pcie_gen_max", lambda: nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
             ("pcie_width_max", lambda: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+            ("power_requested_w", lambda: nvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000.0),
+            ("power_range_w", lambda: [w / 1000.0 for w in nvml.nvmlDeviceGetPowerManagementLimitConstraints(handle)]),
+            ("app_clock_mhz", lambda: nvml.nvmlDeviceGetApplicationsClock(handle, nvml.NVML_CLOCK_SM)),
+            ("app_clock_default_mhz", lambda: nvml.nvmlDeviceGetDefaultApplicationsClock(handle, nvml.NVML_CLOCK_SM)),
+            ("persistence", lambda: bool(nvml.nvmlDeviceGetPersistenceMode(handle))),
+            ("ecc", lambda: bool(nvml.nvmlDeviceGetEccMode(handle)[0])),
+            ("mig", self._mig),
         ]
         for name, call in calls:
             value = self.read(name, call)
             if value is not None:
                 found[name] = value
+        if found.get("pci_bus_id"):
+            found["numa_node"] = numa_node(found["pci_bus_id"])
         return found
 
     def slow(self) -> Dict[str, Any]:
@@ -133,7 +144,9 @@ class Gpu:
             "pcie_gen": self.read("pcie_gen", lambda: nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
             "pcie_width": self.read("pcie_width", lambda: nvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
             "power_limit_w": self.read("power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0),
+            "pcie_replays": self.read("pcie_replays", lambda: nvml.nvmlDeviceGetPcieReplayCounter(handle)),
             "processes": self.read("processes", self._processes),
+            "shares_pct": self.read("shares_pct", self._shares),
         }
 
     def _power(self) -> Tuple[Optional[float], Optional[float]]:
@@ -177,6 +190,30 @@ class Gpu:
         found = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
         return [[p.pid, None if p.usedGpuMemory is None else round(p.usedGpuMemory / MIB, 1)] for p in found]
 
+    def _shares(self) -> Dict[str, int]:
+        """Return each process's share of the SMs since the last reading."""
+        nvml = self._nvml
+        try:
+            rows = nvml.nvmlDeviceGetProcessUtilization(self._handle, self._shares_seen)
+        except nvml.NVMLError_NotFound:
+            return {}  # nothing ran since
+        self._shares_seen = max([row.timeStamp for row in rows] or [self._shares_seen])
+        return {str(row.pid): int(row.smUtil) for row in rows if row.smUtil <= 100}
+
+    def _mig(self) -> str:
+        """Return how the GPU is parted, empty when it is not."""
+        nvml = self._nvml
+        if not nvml.nvmlDeviceGetMigMode(self._handle)[0]:
+            return ""
+        count = 0
+        for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(self._handle)):
+            try:
+                nvml.nvmlDeviceGetMigDeviceHandleByIndex(self._handle, place)
+                count += 1
+            except nvml.NVMLError:
+                continue
+        return "%d instances" % count
+
     def _failed(self, name: str, error: Any) -> None:
         nvml = self._nvml
         if isinstance(error, nvml.NVMLError_GpuIsLost):
@@ -201,6 +238,7 @@ class Reader:
         self._nvml = nvml
         self._gpus = [Gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
         self._last_why: List[Dict[str, str]] = []
+        self._host = Host()
 
     def start(self) -> None:
         """Say the static facts, and begin the slow readings."""
@@ -211,6 +249,7 @@ class Reader:
             driver = ""
         say("static", source="nvml", driver=driver, fields=FAST, gpus=[gpu.static() for gpu in self._gpus])
         threading.Thread(target=self._slowly, daemon=True, name="slow").start()
+        self._host.start()
 
     def tick(self) -> None:
         """Read the fast fields of every GPU and say them; reasons only when they changed."""
@@ -226,7 +265,10 @@ class Reader:
     def _slowly(self) -> None:
         while True:
             began = time.monotonic()
-            say("slow", gpus=[gpu.slow() for gpu in self._gpus], unified=_host_memory(self._gpus))
+            rows = [gpu.slow() for gpu in self._gpus]
+            pids: Set[int] = {pid for row in rows for pid, _ in row["processes"] or ()}
+            self._host.holders(pids)
+            say("slow", gpus=rows, unified=_host_memory(self._gpus))
             time.sleep(max(0.05, SLOW_PERIOD_S - (time.monotonic() - began)))
 
 

@@ -9,19 +9,24 @@ import signal
 import subprocess
 import threading
 import time
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
+from .host import Host
 from .lines import say
 
 FIELDS = (
     "timestamp,index,uuid,name,pci.bus_id,power.draw.instant,power.draw.average,power.draw,power.limit,"
     "power.default_limit,utilization.gpu,utilization.memory,memory.used,memory.total,temperature.gpu,clocks.sm,"
-    "clocks.mem,clocks_throttle_reasons.active,pcie.link.gen.current,pcie.link.width.current,compute_cap"
+    "clocks.mem,clocks.max.sm,clocks_throttle_reasons.active,pcie.link.gen.current,pcie.link.width.current,"
+    "pcie.link.gen.max,pcie.link.width.max,compute_cap,persistence_mode,ecc.mode.current,mig.mode.current"
 ).split(",")
 """Asked for at first; names that this driver does not know are left out one by one."""
 
 QUIET_S = 0.06
 """Silence after which the rows of one tick are complete."""
+
+APPS_S = 5.0
+"""Between two looks at who holds a GPU: each is a start of nvidia-smi."""
 
 BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 _BAD_FIELD = re.compile(r'Field "([^"]+)" is not a valid field')
@@ -35,20 +40,25 @@ class Smi:
         self._period_ms = period_ms
         self._fields = list(FIELDS)
         self._child: Optional[subprocess.Popen[bytes]] = None
+        self._links: Optional[subprocess.Popen[bytes]] = None
         self._seen: Dict[str, str] = {}
         self._lost: Set[str] = set()
+        self._host = Host()
+        self._beside = False
 
     def end(self) -> None:
-        """End the child by its pid; it would otherwise go on until its next row."""
-        if self._child is not None and self._child.poll() is None:
-            try:
-                os.kill(self._child.pid, signal.SIGKILL)
-            except OSError:
-                pass
+        """End the children by their pids; they would otherwise go on until their next row."""
+        for child in (self._child, self._links):
+            if child is not None and child.poll() is None:
+                try:
+                    os.kill(child.pid, signal.SIGKILL)
+                except OSError:
+                    pass
 
     def stream(self) -> None:
         """Run children until one cannot be started at all; each failure is said and waited out."""
         tries = 0
+        self._host.start()
         while True:
             began = time.monotonic()
             reason, retry_now = self._one_child()
@@ -92,6 +102,52 @@ class Smi:
                 return "", True
         return (text or "nvidia-smi ended with status %s and said nothing" % status), False
 
+    def _watch_links(self) -> None:
+        """Pass on what crosses the links: `--query-gpu` has no field for it, `dmon` has."""
+        try:
+            self._links = subprocess.Popen(
+                ["nvidia-smi", "dmon", "-s", "t", "-d", "1"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=dict(os.environ, LC_ALL="C"),
+            )
+        except OSError:
+            return
+        assert self._links.stdout is not None
+        rows: Dict[int, List[Optional[float]]] = {}
+        columns: List[str] = []
+        for raw in self._links.stdout:
+            words = raw.decode("ascii", "replace").split()
+            if words[:2] == ["#", "gpu"]:
+                columns = words[2:]
+            elif words and words[0].isdigit() and "rxpci" in columns and "txpci" in columns:
+                index = int(words[0])
+                if index in rows:  # the next second began
+                    say("links", gpus=rows)
+                    rows = {}
+                cells = dict(zip(columns, words[1:]))  # noqa: B905 - `strict` is newer than 3.9
+                rows[index] = [_number(cells.get("rxpci")), _number(cells.get("txpci"))]
+        self._links.wait()
+
+    def _watch_apps(self) -> None:
+        """Pass on who holds memory of which GPU, for as long as nvidia-smi tells."""
+        argv = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits"]
+        while True:
+            try:
+                done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=30, check=False)
+            except (OSError, subprocess.SubprocessError):
+                return
+            held: Dict[str, List[List[Any]]] = {uuid: [] for uuid in self._seen.values()}
+            for line in done.stdout.decode("utf-8", "replace").splitlines():
+                cells = [cell.strip() for cell in line.split(",")]
+                if len(cells) == 3 and cells[1].isdigit():
+                    held.setdefault(cells[0], []).append([int(cells[1]), _number(cells[2])])
+            if done.returncode == 0:
+                self._host.holders({pid for each in held.values() for pid, _ in each})
+                say("apps", held=held)
+            time.sleep(APPS_S)
+
     def _is_lost(self, bus: str) -> bool:
         return any(bus.lower().endswith(lost.lower()) for lost in self._lost)
 
@@ -130,6 +186,10 @@ class Smi:
 
     def _say(self, tick: List[str]) -> None:
         if tick:
+            if not self._beside:  # a nvidia-smi that does not answer is not asked for more
+                self._beside = True
+                threading.Thread(target=self._watch_links, daemon=True, name="links").start()
+                threading.Thread(target=self._watch_apps, daemon=True, name="apps").start()
             say("smi", fields=self._fields, lines=tick, lost=sorted(self._lost))
 
     def _index(self, line: str) -> Optional[int]:
@@ -143,3 +203,10 @@ class Smi:
         if "uuid" in self._fields and "pci.bus_id" in self._fields:
             self._seen[cells[self._fields.index("pci.bus_id")]] = cells[self._fields.index("uuid")]
         return index
+
+
+def _number(text: Optional[str]) -> Optional[float]:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None

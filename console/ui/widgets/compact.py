@@ -9,11 +9,11 @@ from console.state.store import Snapshot
 from console.ui.drawing import Span, bar, braille, columns, marked
 from console.ui.widgets.gpus import power_ink, readings_age, total
 from console.ui.widgets.inks import Painting
-from console.ui.widgets.throughput import is_stale, joules_per_token, queues
+from console.ui.widgets.throughput import is_stale, joules_per_token, queues, why_lines
 
 
 class CompactGauges(Painting):
-    """Three lines instead of two panes."""
+    """Four lines instead of two panes."""
 
     def __init__(self) -> None:
         super().__init__(id="compact")
@@ -48,7 +48,7 @@ class CompactGauges(Painting):
             (dash(joules_per_token(snapshot), 2), "strong"),
             (" J/token", "dim"),
         ]
-        return [first, second, *self._gpus(width)][:height]
+        return [first, second, *self._gpus(width), *why_lines(snapshot, width, 1)][:height]
 
     def _gpus(self, width: int) -> list[list[Span]]:
         sample = self.snapshot.gpus

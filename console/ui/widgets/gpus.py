@@ -59,6 +59,8 @@ class Gpus(Painting, Framed, can_focus=True):
         """Show a snapshot; `reason` says why there are no readings."""
         self.snapshot, self.reason = snapshot, reason
         right = total(snapshot.gpus)
+        if right and snapshot.peak_w is not None and self.size.width >= 60:
+            right += f" · peak {snapshot.peak_w:,.0f}"
         old = readings_age(snapshot.gpus)
         if old is not None and old > STALE_S:
             right = f"{right} · {age(old)} ago"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from console.domain.diagnosis import CAUSELESS, Confidence
 from console.domain.run import RunPhase
 from console.domain.text import clean, dash
 from console.state.store import Snapshot
 from console.ui import clock
-from console.ui.drawing import Span, age, braille, columns, marked, spread, width_of, wrapped
+from console.ui.drawing import Span, age, braille, columns, fit, marked, spread, width_of, wrapped
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.inks import Painting
 
@@ -16,7 +17,9 @@ STALE_S = 5.0
 
 
 def joules_per_token(snapshot: Snapshot) -> float | None:
-    """Return energy per output token now."""
+    """Return energy per output token: by counters where they are told, else watts over tok/s."""
+    if snapshot.energy_j_per_token is not None and snapshot.throughput and snapshot.throughput.output_tok_s:
+        return snapshot.energy_j_per_token
     speed = snapshot.throughput.output_tok_s if snapshot.throughput else None
     power = snapshot.gpus.power_w if snapshot.gpus else None
     return power / speed if power is not None and speed else None
@@ -64,6 +67,21 @@ def queues(snapshot: Snapshot, *, short: bool = False) -> list[Span]:
     return spans
 
 
+def why_lines(snapshot: Snapshot, width: int, most: int) -> list[list[Span]]:
+    """Return the verdict in plain words, in as many lines as there are; the last one names the key for more."""
+    found = snapshot.diagnosis
+    if found is None:
+        return []
+    ink = "dim" if found.bound in CAUSELESS else "warn" if found.confidence is not Confidence.LOW else "strong"
+    more = "  7 why"
+    lines = wrapped(clean(found.said), width - len(more), ink, 1)
+    if len(lines) > most:
+        lines = lines[:most]
+        lines[-1] = [(fit(lines[-1][0][0], width - len(more) - 2).rstrip() + "…", ink)]
+    lines[-1] = [*lines[-1], (more, "dim")]
+    return lines
+
+
 class Throughput(Painting, Framed, can_focus=True):
     """How fast the server is now."""
 
@@ -107,7 +125,8 @@ class Throughput(Painting, Framed, can_focus=True):
         ink = "dim" if is_stale(snapshot) or sample.idle else "accent strong"
         said = "idle" if sample.idle else f"{dash(speed)} tok/s"
         now = snapshot.gpus.time if snapshot.gpus else sample.time
-        room = max(1, min(6, height - 4))
+        told = why_lines(snapshot, width, max(1, min(3, height - 5)))
+        room = max(1, min(6, height - 3 - len(told)))
         rows = self._chart(width, room, max(now, sample.time))
         head: list[Span] = [(f" {said}", ink), ("   best ", "dim"), (dash(snapshot.best_tok_s), "strong")]
         joules = joules_per_token(snapshot)
@@ -123,9 +142,9 @@ class Throughput(Painting, Framed, can_focus=True):
         return [
             spread(head, self._target(width - width_of(head) - 2), width),
             *rows,
-            [("", "")],
             [(" ", ""), *queues(snapshot)],
             cost,
+            *told,
         ]
 
     def _target(self, width: int) -> list[Span]:
