@@ -104,6 +104,29 @@ def interval(base: Sequence[float], arm: Sequence[float], confidence: float = CO
     return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs), sd, confidence)
 
 
+def unpaired(base: Sequence[float], arm: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+    """Return Welch's t interval of arm over base on the logs; `None` with fewer than three values on a side.
+
+    For measurements that share neither time nor prompts: a winner's own numbers beside those of another day.
+
+    Args:
+        base: Positive values.
+        arm: Positive values, however many.
+        confidence: Of the interval.
+    """
+    if min(len(base), len(arm)) < LEAST_PAIRS:
+        return None
+    sides = [[math.log(value) for value in side] for side in (base, arm)]
+    parts = [stdev(side) ** 2 / len(side) for side in sides]
+    mean, spread = fmean(sides[1]) - fmean(sides[0]), sum(parts)
+    if not spread:
+        return Interval(math.exp(mean), math.exp(mean), math.exp(mean), min(map(len, sides)), 0.0, confidence)
+    freedom = spread**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
+    half = t_quantile(0.5 + confidence / 2, max(1, int(freedom))) * math.sqrt(spread)
+    bounds = math.exp(mean - half), math.exp(mean + half)
+    return Interval(math.exp(mean), *bounds, min(map(len, sides)), math.sqrt(spread), confidence)
+
+
 def power(effect: float, sd_log: float, pairs: int, *, confidence: float = CONFIDENCE) -> float:
     """Return the chance that an interval over so many pairs clears zero on the side of the effect.
 

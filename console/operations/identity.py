@@ -52,7 +52,7 @@ async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
         "versions": dict(run.versions),
         "package": None if snapshot.package is None else snapshot.package.version,
         "git": None if snapshot.git is None else {"commit": snapshot.git.commit, "dirty": list(snapshot.git.dirty)},
-        "model_files": await _model_files(desk, resolved),
+        "model_files": await model_hashes(desk, resolved),
         "caches": await _caches(desk),
         "gpus": [] if gpus is None else [_gpu(gpu) for gpu in gpus.gpus],
     }
@@ -82,7 +82,7 @@ async def _look_at_package(desk: Desk) -> None:
         await installed.git_state(desk)
 
 
-async def _model_files(desk: Desk, resolved: Mapping[str, Any]) -> dict[str, str]:
+async def model_hashes(desk: Desk, resolved: Mapping[str, Any]) -> dict[str, str]:
     """Return the hashes of the model's small files; empty when they are not on the host or cannot be read."""
     if not (folder := model_folder(resolved)):
         return {}

@@ -160,7 +160,7 @@ async def _identity(desk: Desk) -> dict[str, Any]:
     package = await engine_package(desk)
     found: dict[str, Any] = {
         "package": package.folder,
-        "versions": {package.name: package.version or "", **await _versions(desk)},
+        "versions": {package.name: package.version or "", **await versions_beside(desk)},
         "patches_on": [],
         "hashes": {},
     }
@@ -177,7 +177,7 @@ async def _identity(desk: Desk) -> dict[str, Any]:
     return found
 
 
-async def _versions(desk: Desk) -> dict[str, str]:
+async def versions_beside(desk: Desk) -> dict[str, str]:
     """Return the versions of what else makes a number, where the interpreter has it."""
     from console.operations.host import named_package
 

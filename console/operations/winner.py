@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -75,7 +77,7 @@ async def save_profile(
         set_values(path, {**_changes(plain_profile(profile)), ("winner",): found})
     else:
         write_whole(path, _new_text(profile, found).encode())
-    load_profile(path)
+    set_values(path, {("winner", "seal"): seal_of(load_profile(path))})
     desk.store.amend(number, outcome=Outcome.DONE, detail=clean(str(path)))
     return path
 
@@ -119,10 +121,12 @@ def _evidence(desk: Desk, entry: RunEntry, writes: Sequence[WriteEntry]) -> dict
         "host": entry.host,
         "badge": entry.badge,
         "operator": identity.get("operator"),
-        "gpus": _gpu_words(identity.get("gpus") or ()),
+        "gpus": gpu_words(identity.get("gpus") or ()),
         "package": identity.get("package"),
         "commit": (identity.get("git") or {}).get("commit"),
         "versions": identity.get("versions"),
+        "environment": identity.get("environment"),
+        "model_files": identity.get("model_files"),
         "resolved": _toml_plain(identity.get("resolved") or {}),
         "patch": _patches(desk, identity, hashes, writes),
         "measured": _measured(entry.measurements),
@@ -130,7 +134,15 @@ def _evidence(desk: Desk, entry: RunEntry, writes: Sequence[WriteEntry]) -> dict
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
 
 
-def _gpu_words(gpus: Sequence[Mapping[str, Any]]) -> str:
+def seal_of(profile: Profile) -> str:
+    """Return the SHA-256 over a winner: what it launches and its evidence, whatever its comments and layout."""
+    evidence = {name: value for name, value in (profile.winner or {}).items() if name != "seal"}
+    whole = {**plain_profile(profile), "winner": evidence}
+    text = json.dumps(whole, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def gpu_words(gpus: Sequence[Mapping[str, Any]]) -> str:
     """Return `8 × NVIDIA RTX PRO 6000, 600 W each`."""
     if not gpus:
         return ""

@@ -153,3 +153,16 @@ def test_values_without_any_scatter_are_judged() -> None:
     """A clock of whole seconds can do this; nothing divides by zero."""
     assert judge([100.0] * 3, [110.0] * 3, 5, early=True).verdict == "KEEP"
     assert judge([100.0] * 3, [100.0] * 3, 3, early=True).verdict == "INCONCLUSIVE"
+
+
+def test_the_unpaired_interval_covers_the_truth_as_often_as_it_says() -> None:
+    source = random.Random(11)
+    held = 0
+    for _ in range(4000):
+        base = [100 * math.exp(source.gauss(0, 0.01)) for _ in range(4)]
+        arm = [103 * math.exp(source.gauss(0, 0.01)) for _ in range(5)]
+        told = stats.unpaired(base, arm)
+        assert told is not None
+        held += told.low <= 1.03 <= told.high
+    assert 0.93 <= held / 4000 <= 0.98
+    assert stats.unpaired([1.0, 2.0], [1.0, 2.0, 3.0]) is None

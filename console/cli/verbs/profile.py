@@ -1,4 +1,4 @@
-"""Profiles: `profile list | show | check | import | command | save`."""
+"""Profiles: `profile list | show | check | import | command | save | verify | reproduce`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     """Add the verbs to the command line."""
-    profile = verbs.add_parser("profile", help="profiles: list, show, check, import, command, save")
+    profile = verbs.add_parser("profile", help="profiles: list, show, check, import, command, save, verify, reproduce")
     actions = profile.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", parents=parents, help="every profile that a name can reach")
     listing.set_defaults(act=list_profiles, needs="nothing")
@@ -40,6 +40,13 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     save.add_argument("name", metavar="NAME")
     save.add_argument("--overwrite", action="store_true", help="replace an own profile of that name")
     save.set_defaults(act=save_profile)
+    verify = actions.add_parser("verify", parents=parents, help="what has drifted on the host since a winner was saved")
+    verify.add_argument("name", nargs="?", metavar="NAME-or-FILE")
+    verify.set_defaults(act=verify_winner, needs=_needs_of_winner)
+    again = actions.add_parser("reproduce", parents=parents, help="rebuild a winner, measure it again, and judge")
+    again.add_argument("name", nargs="?", metavar="NAME-or-FILE")
+    again.add_argument("--force", action="store_true", help="although something has drifted")
+    again.set_defaults(act=reproduce_winner, needs=_needs_of_winner)
 
 
 def _add_import(actions: Any, parents: list[argparse.ArgumentParser]) -> None:
@@ -63,6 +70,12 @@ def _needs_of_show(args: argparse.Namespace) -> str:
     if args.resolved and args.name and not args.profile:
         args.profile = args.name
     return "host" if args.resolved else "nothing"
+
+
+def _needs_of_winner(args: argparse.Namespace) -> str:
+    """A winner is held against the host of its profile, or the one that is named."""
+    args.profile = args.name or args.profile
+    return "host"
 
 
 def _needs_of_check(args: argparse.Namespace) -> str:
@@ -296,3 +309,59 @@ def _named(args: argparse.Namespace) -> Profile:
     if not name:
         raise UsageError("no profile is named", hint="tokwatt profile list")
     return profiles.load(name)
+
+
+async def verify_winner(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Print what has drifted; 3 when anything has."""
+    from console.operations.verifying import verify
+
+    found = await verify(desk)
+    if out.json:
+        out.document(
+            profile=found.profile,
+            host=found.host,
+            drifts=[{"what": one.what, "saved": one.saved, "now": one.now} for one in found.drifts],
+            unknown=list(found.unknown),
+            checked=list(found.checked),
+        )
+        return 3 if found.drifts else 0
+    for one in found.drifts:
+        out.line(f"{one.what}: {one.saved} → {one.now}")
+    if found.unknown:
+        out.say(f"not known, so not compared: {', '.join(found.unknown)}")
+    told = f"{len(found.drifts)} drifted" if found.drifts else "nothing has drifted"
+    out.say(f"{found.profile} on {found.host}: {told}, {len(found.checked)} alike")
+    return 3 if found.drifts else 0
+
+
+async def reproduce_winner(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Measure a winner again; 0 reproduced within noise, 1 not, 5 when something could not be measured."""
+    from console.operations.verifying import Again, reproduce
+
+    rows: list[Again] = []
+    async for part in reproduce(desk, force=args.force):
+        if isinstance(part, str):
+            out.say(part)
+            continue
+        rows.append(part)
+        if not out.json:
+            out.line(_again_words(part))
+    if out.json:
+        names = ("concurrency", "saved_tok_s", "now_tok_s", "change_pct", "low_pct", "high_pct", "verdict")
+        out.document(results=[{name: getattr(row, name) for name in names} for row in rows])
+    verdicts = {row.verdict for row in rows}
+    if not rows or "not measured" in verdicts:
+        out.say("not everything could be measured: nothing is concluded")
+        return 5
+    out.say("reproduced within noise" if verdicts == {"reproduced"} else "not reproduced")
+    return 0 if verdicts == {"reproduced"} else 1
+
+
+def _again_words(row: Any) -> str:
+    if row.now_tok_s is None:
+        return f"{row.concurrency:>6}  {row.saved_tok_s:,.1f} → — tok/s  not measured: tainted or failed"
+    bounds = "" if row.low_pct is None else f" [{row.low_pct:+.1f}, {row.high_pct:+.1f}]"
+    return (
+        f"{row.concurrency:>6}  {row.saved_tok_s:,.1f} → {row.now_tok_s:,.1f} tok/s"
+        f"  {row.change_pct:+.1f} %{bounds}  {row.verdict}"
+    )

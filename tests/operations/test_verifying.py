@@ -1,0 +1,81 @@
+"""Winners held against a host, and numbers that come again or do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from console.config.edit import set_values
+from console.config.profiles import load_profile, parse_profile
+from console.domain.measurement import Measurement
+from console.errors import UsageError
+from console.operations.verifying import _check_seal, _Found, again, evidence_of
+from console.operations.winner import seal_of
+from tests.bench.test_foreign import MINE
+
+TEXT = """\
+# a comment
+[launch.args]
+tp-size = 8
+[winner]
+run = "2026-12-02-1"
+measured = [{ concurrency = 8, output_tok_s = 100.0, repeats_tok_s = [99.0, 100.0, 101.0] }]
+"""
+ROW = {"concurrency": 8, "output_tok_s": 100.0, "repeats_tok_s": [99.0, 100.0, 101.0]}
+
+
+def test_a_seal_holds_what_is_launched_and_its_evidence_and_no_comments(tmp_path: Path) -> None:
+    path = tmp_path / "won.toml"
+    path.write_text(TEXT)
+    seal = seal_of(load_profile(path))
+    set_values(path, {("winner", "seal"): seal})
+    assert seal_of(load_profile(path)) == seal
+    path.write_text(path.read_text().replace("# a comment", "# another one\n\n"))
+    assert seal_of(load_profile(path)) == seal
+    for old, new in (("tp-size = 8", "tp-size = 4"), ("100.0, repeats", "130.0, repeats")):
+        assert seal_of(parse_profile(path.read_text().replace(old, new), str(path))) != seal
+
+
+def test_a_broken_seal_is_a_drift_and_a_missing_one_is_unknown(tmp_path: Path) -> None:
+    profile = parse_profile(TEXT, str(tmp_path / "won.toml"))
+    found = _Found()
+    _check_seal(profile, evidence_of(profile), found)
+    assert found.unknown == ["seal of the file"] and not found.drifts
+    found = _Found()
+    _check_seal(profile, {**evidence_of(profile), "seal": "0" * 64}, found)
+    assert [drift.what for drift in found.drifts] == ["seal of the file"]
+
+
+def test_a_profile_that_won_nothing_is_told() -> None:
+    with pytest.raises(UsageError, match=r"has no \[winner\]"):
+        evidence_of(parse_profile("", "/x/p.toml"))
+
+
+def measured(*speeds: float, **more: object) -> list[Measurement]:
+    return [
+        replace(MINE, repeat=place, output_throughput_tok_s=speed, **more)  # type: ignore[arg-type]
+        for place, speed in enumerate(speeds)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("speeds", "verdict"),
+    [
+        ((99.5, 100.2, 100.9), "reproduced"),
+        ((80.0, 80.5, 79.5), "slower"),
+        ((130.0, 131.0, 129.0), "faster"),
+        ((98.0,), "reproduced"),  # too few for an interval: within 3 %
+        ((95.0,), "slower"),
+        ((), "not measured"),
+    ],
+)
+def test_a_number_comes_again_within_its_noise(speeds: tuple[float, ...], verdict: str) -> None:
+    told = again(ROW, measured(*speeds))
+    assert told.verdict == verdict
+    assert (told.low_pct is None) == (len(speeds) < 3)
+
+
+def test_tainted_measurements_prove_nothing() -> None:
+    assert again(ROW, measured(100.0, 100.0, 100.0, tainted=("warm",))).verdict == "not measured"
