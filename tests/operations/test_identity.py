@@ -15,7 +15,12 @@ from console.remote.local import LocalTransport
 
 
 def test_no_secret_is_kept_of_an_environment() -> None:
-    env = {"OMP_NUM_THREADS": "1", "HF_TOKEN": Secret("env"), "MY_API_KEY": "abc", "X": "hf_" + "a" * 24}
+    env: dict[str, str | Secret] = {
+        "OMP_NUM_THREADS": "1",
+        "HF_TOKEN": Secret("env"),
+        "MY_API_KEY": "abc",
+        "X": "hf_" + "a" * 24,
+    }
     told = shown_environment(Profile("p", launch=LaunchSection(env=env)))
     assert told == {"OMP_NUM_THREADS": "1", "HF_TOKEN": "", "MY_API_KEY": "", "X": ""}
 
