@@ -12,6 +12,7 @@ from console.domain.run import Run, RunPhase
 SIGNS = {
     RunPhase.READY: "●",
     RunPhase.BUSY: "◐",
+    RunPhase.DEGRADED: "◑",
     RunPhase.STARTING: "◌",
     RunPhase.STOPPING: "◌",
     RunPhase.FAILED: "✗",
@@ -35,6 +36,12 @@ def run_fields(run: Run) -> Mapping[str, Any]:
         "profile": run.profile or None,
         "engine": run.engine,
         "phase": run.phase.value,
+        "readiness": run.readiness.value,
+        "reason": run.reason or None,
+        "processes_left": run.left,
+        "held_mib": run.held_mib,
+        "usual_ready_s": run.usual_ready_s,
+        "stall": _stall(run),
         "adopted": run.adopted,
         "operator": run.operator,
         "port": run.port,
@@ -49,7 +56,19 @@ def run_fields(run: Run) -> Mapping[str, Any]:
         "folder": run.folder or None,
         "log": run.log or None,
         "ladder": [
-            {"name": r.name, "started_s": r.started_s, "ended_s": r.ended_s, "note": r.note, "progress": r.progress}
+            {
+                "name": r.name,
+                "started_s": r.started_s,
+                "ended_s": r.ended_s,
+                "usual_s": r.usual_s,
+                "note": r.note,
+                "progress": r.progress,
+                "done": r.done,
+                "total": r.total,
+                "eta_s": r.eta_s,
+                "ranks_begun": r.ranks_begun,
+                "ranks_ended": r.ranks_ended,
+            }
             for r in run.ladder
         ],
         "failure": None
@@ -62,10 +81,20 @@ def run_fields(run: Run) -> Mapping[str, Any]:
     }
 
 
+def _stall(run: Run) -> Mapping[str, Any] | None:
+    stall = run.stall
+    if stall is None:
+        return None
+    told = {"rung": stall.rung, "text": stall.text, "since": moment(stall.since), "silent_s": stall.silent_s}
+    return {**told, "evidence": list(stall.evidence), "hints": list(stall.hints)}
+
+
 def run_lines(run: Run) -> Iterator[str]:
     """Return a run as lines for people."""
     name = f"run {run.id}" if run.id else "a server that tokwatt did not start"
     yield f"{SIGNS[run.phase]} {name} · {run.phase.value} · port {run.port}" + (f" · {run.profile}" * bool(run.profile))
+    if run.reason:
+        yield f"  {run.phase.value} - {run.reason}"
     if run.process:
         yield f"  process   pid {run.process.pid}, session {run.process.session}"
     if run.started_at:
@@ -85,7 +114,14 @@ def run_lines(run: Run) -> Iterator[str]:
     for rung in run.ladder:
         took = "" if rung.started_s is None or rung.ended_s is None else f"{rung.ended_s - rung.started_s:7.1f} s"
         bar = "" if rung.progress is None else f"{rung.progress:4.0%}"
-        yield f"  {rung.started_s or 0:7.1f} s  {rung.name:<15} {took:>9} {bar} {rung.note}".rstrip()
+        bar += f" {rung.done}/{rung.total}" if rung.total else ""
+        bar += f" ETA {rung.eta_s:.0f} s" if rung.eta_s is not None else ""
+        usual = f" (usually {rung.usual_s:.1f} s)" if rung.usual_s is not None else ""
+        yield f"  {rung.started_s or 0:7.1f} s  {rung.name:<15} {took:>9} {bar} {rung.note}{usual}".rstrip()
+    if run.stall is not None:
+        yield f"  ! {run.stall.text}"
+        yield from (f"    {text}" for text in run.stall.evidence)
+        yield from (f"    try: {hint}" for hint in run.stall.hints)
     if run.failure is not None:
         yield f"  failed: {run.failure.cause}"
         for line in run.failure.lines:

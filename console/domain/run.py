@@ -17,6 +17,8 @@ class RunPhase(StrEnum):
     READY = "ready"
     BUSY = "busy"
     """Does not answer, yet its log goes on."""
+    DEGRADED = "degraded"
+    """Its process lives, and it says that it is unwell, or refuses to be asked."""
     STOPPING = "stopping"
     EXITED = "exited"
     """Ended as asked."""
@@ -24,6 +26,24 @@ class RunPhase(StrEnum):
     """Ended by itself, or never became ready."""
     LOST = "lost"
     """The process is gone and left no exit status."""
+
+
+LIVING = (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY, RunPhase.DEGRADED, RunPhase.STOPPING)
+"""Phases of a server whose processes are there."""
+
+
+class Readiness(StrEnum):
+    """Whether a server can be used, in one word for every phase."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DEGRADED = "degraded"
+    BUSY = "busy"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    CRASHED = "crashed"
+    """Ended by itself, or left no exit status."""
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +75,28 @@ class Rung:
     note: SafeText = SafeText("")
     progress: float | None = None
     """0 to 1, from the engine's own bar."""
+    usual_s: float | None = None
+    """What earlier starts of this profile on this host took."""
+    done: int | None = None
+    total: int | None = None
+    eta_s: float | None = None
+    """Seconds left, as the engine's bar says."""
+    ranks_begun: int = 0
+    ranks_ended: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A step of a start that takes far longer than usual, or says nothing for minutes."""
+
+    rung: str
+    text: str
+    """One sentence: `stalled in distributed init since 09:40:13`."""
+    since: float
+    """Host's wall clock."""
+    silent_s: float = 0.0
+    evidence: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +148,25 @@ class Run:
     """`[evidence] log` texts of the known patches that this run's log has shown."""
     utc_offset_s: int | None = None
     """Of the host's local time when it was launched: what the log's stamps mean."""
+    reason: str = ""
+    """Why it is in its phase, where that needs a word."""
+    usual_ready_s: float | None = None
+    """From launch to ready, as earlier starts of this profile on this host took."""
+    stall: Stall | None = None
+    left: int = 0
+    """Processes of a run that live on although its launcher is gone."""
+    held_mib: float | None = None
+    """GPU memory that those hold."""
+
+    @property
+    def readiness(self) -> Readiness:
+        """Whether it can be used."""
+        words = {
+            RunPhase.EXITED: Readiness.STOPPED,
+            RunPhase.FAILED: Readiness.CRASHED,
+            RunPhase.LOST: Readiness.CRASHED,
+        }
+        return words.get(self.phase) or Readiness(self.phase.value)
 
 
 class LogKind(StrEnum):

@@ -10,12 +10,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from console.domain import readiness
+from console.domain import run as words
 from console.domain.run import Failure, FileHash, LogKind, LogRecord, ProcessId, Run, Rung, RunPhase
+from console.domain.starting import Usual
 from console.domain.text import clean
 from console.engines.protocol import Engine, Watch
 from console.engines.records import LogParser
 from console.engines.registry import engine
 from console.errors import ConsoleError, RemoteError
+from console.operations import starting
 from console.operations.desk import Desk
 from console.remote.http import http_client
 
@@ -34,7 +38,7 @@ SLICE = 16 * 1024
 LAST_LINES = 5
 ANSWER_S = 3.0
 
-LIVING = (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY, RunPhase.STOPPING)
+LIVING = words.LIVING
 
 _YEARLESS = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 
@@ -57,6 +61,8 @@ class Reading:
     resolved: Mapping[str, object] = field(default_factory=dict)
     last_lines: list[str] = field(default_factory=list)
     adapter: Engine | None = None
+    progress: starting.Progress = field(default_factory=starting.Progress)
+    usual: Usual = field(default_factory=Usual)
 
     @property
     def by_http(self) -> bool:
@@ -78,6 +84,7 @@ class Reading:
         """Take the next records."""
         for record in records:
             self.watch.see(record)
+            self.progress.see(record)
             self.evidence.update(text for text in self.patterns if text in record.raw)
             if record.kind is LogKind.PHASE and self.adapter is not None:
                 told = self.adapter.resolved_from_log(record.raw)
@@ -90,6 +97,8 @@ class Reading:
 def run_of(state: State) -> Run:
     """Return what a run folder says, its log unread."""
     record: Mapping[str, Any] = state.get("record") or {}
+    phase = _bare_phase(state)
+    left = 0 if state.get("alive") else len(state.get("processes") or ())
     process = None
     if state.get("pid") is not None:
         process = ProcessId(int(state["pid"]), int(state["start_ticks"]), int(state["session"]))
@@ -103,7 +112,10 @@ def run_of(state: State) -> Run:
         started_at=float(record.get("started_at", 0.0)),
         process=process,
         argv=tuple(record.get("argv", ())),
-        phase=_bare_phase(state),
+        phase=phase,
+        reason=left_over(left, state.get("held_mib")) if left and phase is RunPhase.STOPPING else "",
+        left=left,
+        held_mib=state.get("held_mib"),
         ended_at=state.get("ended_at"),
         exit_status=state.get("exit"),
         hashes=tuple(FileHash(path, digest) for path, digest in dict(record.get("hashes") or {}).items()),
@@ -118,10 +130,11 @@ def run_of(state: State) -> Run:
 def _bare_phase(state: State) -> RunPhase:
     if state.get("alive"):
         return RunPhase.STOPPING if state.get("stop") else RunPhase.STARTING
-    if state.get("processes") and state.get("stop"):
+    if state.get("processes") and (state.get("stop") or state.get("exit") == 0):
         return RunPhase.STOPPING  # its launcher has ended, it has not
-    if state.get("exit") is None:
-        return RunPhase.LOST
+    if state.get("exit") is None:  # of one that was adopted nobody can know it
+        stopped = state.get("stop") and (state.get("record") or {}).get("adopted")
+        return RunPhase.EXITED if stopped else RunPhase.LOST
     asked = state["exit"] == 0 or state.get("stop")
     return RunPhase.EXITED if asked else RunPhase.FAILED
 
@@ -154,52 +167,72 @@ async def read_through(desk: Desk, run: Run, patterns: Sequence[str] = ()) -> Re
     return reading
 
 
-def run_with(run: Run, state: State, reading: Reading, *, answers: bool | None = None) -> Run:
+def run_with(
+    run: Run,
+    state: State,
+    reading: Reading,
+    *,
+    answers: str | None = None,
+    now: float | None = None,
+    quiet_s: float | None = None,
+) -> Run:
     """Return the run as folder, process, log and HTTP say together.
 
     Args:
         run: What is known so far.
         state: The folder.
         reading: The log.
-        answers: Whether HTTP answers; `None` when it was not asked.
+        answers: What HTTP did (`domain.readiness`); `None` when it was not asked.
+        now: Host's wall clock; that of the folder's look when it is not given.
+        quiet_s: Seconds since the log's last byte; as of that look when it is not given.
     """
     watch, ended = reading.watch, not state.get("alive")
     fresh = run_of(state)
     failure = watch.failure(ended=ended and fresh.phase is not RunPhase.EXITED)
-    ready = watch.ready or (reading.by_http and bool(answers) and failure is None)
-    phase = _phase(fresh.phase, watch, failure, answers, ready)
+    ready = watch.ready or (reading.by_http and answers == readiness.OK and failure is None)
+    now = float(state.get("time") or 0.0) if now is None else now
+    quiet_s = max(0.0, now - float(state.get("log_mtime") or now)) if quiet_s is None else quiet_s
+    phase, reason = _phase(fresh.phase, watch, failure, ready, answers, quiet_s)
     if phase is RunPhase.EXITED and failure is not None and not state.get("stop") and not state.get("alive"):
         phase = RunPhase.FAILED  # vLLM ends with status 0 when its engine has died under it
     if phase is RunPhase.FAILED and failure is None:
         failure = _ended_without_a_word(state, reading)
-    if phase in (RunPhase.EXITED, RunPhase.READY, RunPhase.BUSY):
+    if phase in (RunPhase.EXITED, RunPhase.READY, RunPhase.BUSY, RunPhase.DEGRADED):
         failure = None
     ready_at = _ready_at(watch, fresh)
-    if ready_at is None and answers and reading.by_http:
+    if ready_at is None and answers == readiness.OK and reading.by_http:
         ready_at = run.ready_at or time.time()
-    return replace(
+    known = replace(
         fresh,
         phase=phase,
+        reason=reason or fresh.reason,
         ready_at=ready_at if phase not in (RunPhase.FAILED, RunPhase.STARTING) or ready else None,
         ladder=_since_launch(watch, fresh),
         failure=_with_orphans(_held_by_others(failure, state), state),
         evidence=tuple(text for text in reading.patterns if text in reading.evidence),
         resolved=reading.resolved or run.resolved,
     )
+    return starting.told(known, state, reading.progress, reading.usual, now, quiet_s)
 
 
-def _phase(bare: RunPhase, watch: Watch, failure: Failure | None, answers: bool | None, ready: bool) -> RunPhase:
+def _phase(
+    bare: RunPhase, watch: Watch, failure: Failure | None, ready: bool, answers: str | None, quiet_s: float
+) -> tuple[RunPhase, str]:
     if bare is RunPhase.STARTING:
         if failure is not None:
-            return RunPhase.FAILED
-        if not ready:
-            return RunPhase.STOPPING if watch.stopping else RunPhase.STARTING
+            return RunPhase.FAILED, ""
         if watch.stopping:
-            return RunPhase.STOPPING
-        return RunPhase.BUSY if answers is False else RunPhase.READY
+            return RunPhase.STOPPING, ""
+        return readiness.judged(ready=ready, answer=answers, quiet_s=quiet_s)
     if bare is RunPhase.FAILED and watch.stopping and failure is None:
-        return RunPhase.EXITED  # drained: it ends itself with SIGKILL, which looks like a kernel kill
-    return bare
+        return RunPhase.EXITED, ""  # drained: it ends itself with SIGKILL, which looks like a kernel kill
+    return bare, ""
+
+
+def left_over(count: int, held_mib: float | None) -> str:
+    """Return that processes of a run live on although it was stopped."""
+    held = f" ({held_mib:.0f} MiB)" if held_mib else ""
+    return f"{count} process{'es'[: 2 * (count != 1)]} of this run still alive{held}"
 
 
 def _ended_without_a_word(state: State, reading: Reading) -> Failure:
@@ -271,16 +304,19 @@ def _since_launch(watch: Watch, run: Run) -> tuple[Rung, ...]:
     return tuple(moved)
 
 
-async def answers(desk: Desk, run: Run) -> bool:
-    """Return whether the server's cheap endpoint answers; never one that generates tokens."""
+async def answers(desk: Desk, run: Run) -> str:
+    """Return what the server's cheap endpoint does (`domain.readiness`); never one that generates tokens."""
     import httpx
 
     try:
         async with http_client(desk.link, run.port, timeout_s=ANSWER_S) as client:
             adapter = engine(run.engine)
-            return (await _asked(client, adapter.ready_path, adapter)).status_code == 200
+            reply = await _asked(client, adapter.ready_path, adapter)
+            return readiness.OK if reply.status_code == 200 else readiness.UNWELL
+    except httpx.ConnectError:
+        return readiness.REFUSED
     except httpx.HTTPError:
-        return False
+        return readiness.TIMEOUT
 
 
 async def get_told(desk: Desk, port: int, path: str, *, of: Engine, timeout_s: float = ANSWER_S) -> Any:

@@ -15,10 +15,12 @@ from console.domain.text import clean
 from console.engines.protocol import Difference
 from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
-from console.operations import launching, running, stopping
+from console.operations import launching, running, starting, stopping
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.state.store import Mark
+
+INFO_S = 20.0
 
 RUNS_LOOKED_AT = 20
 
@@ -81,7 +83,7 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
 
         state = await stopping.end_run(desk, run, say, grace_s=grace_s)
         reading = await running.read_through(desk, run)
-        ended = replace(running.run_with(run, state, reading), phase=RunPhase.EXITED, failure=None)
+        ended = replace(running.run_with(run, state, reading), phase=RunPhase.EXITED, failure=None, reason="")
         ended = replace(ended, evidence=run.evidence, resolved=run.resolved)
         desk.store.update(run=ended)
         done(_how(ended))
@@ -109,8 +111,11 @@ async def status(desk: Desk) -> Run | None:
     states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
     wanted = [state for state in states if desk.profile is None or _of(state, desk.profile)]
     chosen = next((state for state in wanted if state["alive"]), None) or _on_port(states, desk.profile)
+    left = next((state for state in wanted if state["processes"]), None)
     run = None
-    if chosen is None:
+    if chosen is None and left is not None:
+        chosen = left  # its launcher is gone; what lives on may even answer, and is no stranger
+    elif chosen is None:
         run = await _foreign(desk, states)
         chosen = wanted[0] if wanted else None
     if run is None and chosen is not None:
@@ -178,10 +183,15 @@ async def _phase_told(desk: Desk, run: Run) -> Run:
         for rung in now.ladder:
             if rung.name not in told and rung.started_s is not None:
                 told.add(rung.name)
-                desk.say(f"{rung.started_s:7.1f} s  {rung.name}")
+                usual = f"  (usually {rung.usual_s:.1f} s)" if rung.usual_s is not None else ""
+                desk.say(f"{rung.started_s:7.1f} s  {rung.name}{usual}")
+        if now.stall is not None and now.stall.text not in told:
+            told.add(now.stall.text)
+            for text in (now.stall.text, *now.stall.evidence, *(f"try: {hint}" for hint in now.stall.hints)):
+                desk.say(text)
         if now.phase is RunPhase.READY:
             return now
-        if now.phase not in (RunPhase.STARTING, RunPhase.BUSY):
+        if now.phase not in (RunPhase.STARTING, RunPhase.BUSY, RunPhase.DEGRADED):
             raise _death(now)
     raise ConsoleError(f"run {run.id}: nobody watches it")
 
@@ -204,7 +214,7 @@ async def requests_in_flight(desk: Desk, run: Run) -> int | None:
     """Return running plus waiting requests as the server says; `None` when it does not."""
     adapter = engine(run.engine)
     for path in adapter.loads_paths:
-        count = adapter.in_flight(await running.get_told(desk, run.port, path))
+        count = adapter.in_flight(await running.get_told(desk, run.port, path, of=adapter))
         if count is not None:
             return count
     return None
@@ -213,7 +223,9 @@ async def requests_in_flight(desk: Desk, run: Run) -> int | None:
 async def resolved_arguments(desk: Desk, run: Run) -> Mapping[str, object]:
     """Return the arguments in force: from the server, else from its log; empty when neither tells."""
     adapter = engine(run.engine)
-    info = await running.get_json(desk, run.port, adapter.info_path) if run.phase in LIVING else None
+    info = None
+    if run.phase in LIVING:  # vLLM looks its whole machine over for the first reply
+        info = await running.get_told(desk, run.port, adapter.info_path, of=adapter, timeout_s=INFO_S)
     if isinstance(info, dict) and (told := adapter.resolved(info)):
         resolved = told
     elif run.log:
@@ -273,6 +285,9 @@ async def _told(desk: Desk, state: running.State, patterns: Sequence[str]) -> Ru
     reading = await running.read_through(desk, run, patterns)
     reading.take(reading.parser.settle() if state["alive"] else reading.parser.close())
     told = running.run_with(run, state, reading)
+    if told.phase is RunPhase.STARTING:
+        reading.usual = await starting.usual_times(desk, run)
+        told = running.run_with(run, state, reading)
     if told.phase is RunPhase.READY or (reading.by_http and told.phase is RunPhase.STARTING):
         told = running.run_with(run, state, reading, answers=await running.answers(desk, told))
     return told
@@ -292,7 +307,7 @@ async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
     listeners = (await desk.link.call("ports", {"port": port})).result["listeners"]
     if not listeners:
         return None
-    info = await running.get_json(desk, port, adapter.identity_path)
+    info = await running.get_told(desk, port, adapter.identity_path, of=adapter)
     if not isinstance(info, dict):
         return None
     owner = listeners[0]

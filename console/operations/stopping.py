@@ -1,4 +1,4 @@
-"""Stopping what we started: abort, SIGTERM, wait, SIGKILL to the recorded session, then proof."""
+"""Stopping: abort, SIGTERM, wait, SIGKILL to what is left, then proof by process, port and GPU memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from console.domain.run import Run
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError
 from console.operations.desk import Desk
-from console.operations.running import State
+from console.operations.running import State, left_over
 from console.remote.http import http_client
 
 STATUS_S = 3.0
@@ -22,7 +22,14 @@ POLL_S = 0.4
 KILL_WAIT_S = 60.0
 """Teardown of 90 GB contexts takes seconds; newer engines wait so long themselves."""
 
+ORPHANS_GRACE_S = 5.0
+MEMORY_WAIT_S = 30.0
+SMALL_MIB = 64.0
+"""GPU memory that differs by less has come back."""
+
 Say = Callable[[str], None]
+Ids = dict[int, int]
+"""Start time by pid."""
 
 
 async def end_run(desk: Desk, run: Run, say: Say, *, grace_s: float) -> State:
@@ -32,119 +39,200 @@ async def end_run(desk: Desk, run: Run, say: Say, *, grace_s: float) -> State:
         RefusedError: The process under the recorded number is not the one that was started.
         ConsoleError: Something of it is still there after SIGKILL.
     """
-    state = (await desk.link.call("note_stop", {"folder": run.folder, "operator": desk.operator})).result
-    members = _ids(state)
-    if state["pid"] is not None and state["alive"]:
-        await _abort(desk, run, members, say)
-        say(f"SIGTERM to pid {state['pid']}")
-        await _terminate(desk, state)
-        state, members = await _wait_gone(desk, run, members, say, grace_s)
-    elif members:
-        say(f"the launcher is gone, {len(members)} of its processes are left")
-    if members:
-        say(f"SIGKILL to session {state['session']} ({len(members)} processes)")
-        await _kill(desk, state, members)
-        state, members = await _wait_gone(desk, run, members, say, KILL_WAIT_S)
-    if members:
-        left = ", ".join(f"{pid}" for pid in sorted(members))
-        raise ConsoleError(f"{run.id}: processes {left} are still there after SIGKILL", hint="a driver may hold them")
-    await _prove(desk, run, state, say)
-    return (await desk.link.call("run_state", {"folder": run.folder})).result
+    return await _Stop(desk, run, say).end(grace_s)
 
 
-async def _abort(desk: Desk, run: Run, members: Mapping[int, int], say: Say) -> None:
-    """End the requests in flight, so that draining does not wait for them."""
-    import httpx
+class _Stop:
+    """One run, or one server without a folder, on its way down."""
 
-    listeners = (await desk.link.call("ports", {"port": run.port})).result["listeners"]
-    if not any(entry["pid"] in members for entry in listeners):
-        say(f"no request to abort: {'another server has' if listeners else 'nothing listens on'} port {run.port}")
-        return
-    path, body = engine(run.engine).abort
-    if not path:
-        say(f"no request to abort: {run.engine} has no call for it")
-        return
-    try:
-        async with http_client(desk.link, run.port, timeout_s=2) as client:
-            reply = await client.post(path, json=dict(body))
-        say(f"abort of all requests: HTTP {reply.status_code}")
-    except httpx.HTTPError:
-        say("abort of all requests: no answer")
+    def __init__(self, desk: Desk, run: Run, say: Say) -> None:
+        self._desk = desk
+        self._run = run
+        self._say = say
+        self._members: Ids = {}
+        self._seen: Ids = {}
+        """Everything that ever belonged to it, for the proof."""
+
+    async def end(self, grace_s: float) -> State:
+        """Go down the ladder."""
+        say = self._say
+        state = await self._first_look()
+        self._members = self._seen = _ids(state)
+        before = await self._memory()
+        held = await self._held()
+        if state["pid"] is not None and state["alive"]:
+            await self._abort()
+            say(f"SIGTERM to pid {state['pid']}")
+            await self._terminate(state)
+            state = await self._wait_gone(grace_s)
+        elif self._members:
+            say(f"the launcher is gone, {left_over(len(self._members), state.get('held_mib'))}")
+            await self._signal(state, "SIGTERM")
+            state = await self._wait_gone(min(grace_s, ORPHANS_GRACE_S))
+        if self._members:
+            where = f"session {state['session']}" if state["session"] else f"pid {state['pid']} and what it started"
+            say(f"SIGKILL to {where} ({len(self._members)} processes)")
+            await self._signal(state, "SIGKILL")
+            await self._end_unit()
+            state = await self._wait_gone(KILL_WAIT_S)
+        if self._members:
+            left = ", ".join(f"{pid}" for pid in sorted(self._members))
+            raise ConsoleError(
+                f"{self._run.id or 'the server'}: processes {left} are still there after SIGKILL",
+                left_over(len(self._members), await self._held()),
+                "a driver may hold them",
+            )
+        await self._prove(before, held)
+        return await self._look() if self._run.folder else state
+
+    async def _first_look(self) -> State:
+        if not self._run.folder:
+            return await self._look()
+        args = {"folder": self._run.folder, "operator": self._desk.operator}
+        return (await self._desk.link.call("note_stop", args)).result
+
+    async def _look(self) -> State:
+        run = self._run
+        if run.folder:
+            return (await self._desk.link.call("run_state", {"folder": run.folder})).result
+        assert run.process is not None
+        args = {"pid": run.process.pid, "start_ticks": run.process.start_ticks}
+        return (await self._desk.link.call("tree_state", args)).result
+
+    async def _abort(self) -> None:
+        """End the requests in flight, so that draining does not wait for them."""
+        import httpx
+
+        desk, run, say = self._desk, self._run, self._say
+        listeners = (await desk.link.call("ports", {"port": run.port})).result["listeners"]
+        if not any(entry["pid"] in self._members for entry in listeners):
+            say(f"no request to abort: {'another server has' if listeners else 'nothing listens on'} port {run.port}")
+            return
+        path, body = engine(run.engine).abort
+        if not path:
+            say("this engine cannot be told to abort its requests")
+            return
+        try:
+            async with http_client(desk.link, run.port, timeout_s=2) as client:
+                reply = await client.post(path, json=dict(body))
+            say(f"abort of all requests: HTTP {reply.status_code}")
+        except httpx.HTTPError:
+            say("abort of all requests: no answer")
+
+    async def _terminate(self, state: State) -> None:
+        args = {"pid": state["pid"], "start_ticks": state["start_ticks"], "signal": "SIGTERM"}
+        try:
+            await self._desk.link.call("signal", args)
+        except RemoteError as error:
+            if error.kind == "changed":
+                raise RefusedError(f"pid {state['pid']} is another process by now; nothing was stopped") from error
+            raise
+
+    async def _signal(self, state: State, name: str) -> None:
+        args = {
+            "session": state["session"],
+            "leader": state["pid"],
+            "start_ticks": state["start_ticks"],
+            "mark": (state.get("record") or {}).get("mark") or "",
+            "signal": name,
+            "others": [list(pair) for pair in self._members.items()],
+        }
+        said = (await self._desk.link.call("signal_session", args)).result
+        if said["refused"]:
+            raise RefusedError(f"not allowed to signal pid {', '.join(map(str, said['refused']))}")
+
+    async def _end_unit(self) -> None:
+        if self._run.folder:
+            said = (await self._desk.link.call("end_unit", {"folder": self._run.folder})).result["said"]
+            if said:
+                self._say(str(said))
+
+    async def _wait_gone(self, limit_s: float) -> State:
+        """Wait until every process is gone by pid and start time; what is left stays in the members.
+
+        Processes that left the session are asked for by number, since the folder no longer tells them.
+        """
+        began = told = time.monotonic()
+        gone = 0.0
+        while True:
+            state = await self._look()
+            self._members |= _ids(state)
+            self._seen |= self._members
+            listed = (await self._desk.link.call("processes", {"pids": sorted(self._members)})).result["processes"]
+            here = {(entry["pid"], entry["start_ticks"]) for entry in listed}
+            self._members = {pid: ticks for pid, ticks in self._members.items() if (pid, ticks) in here}
+            now = time.monotonic()
+            if not self._members and not state["alive"]:
+                gone = gone or now
+            known = state["exit"] is not None or not self._run.folder or (state.get("record") or {}).get("adopted")
+            if not self._members and (known or (gone and now - gone >= STATUS_S)):
+                return state
+            if now - began >= limit_s:
+                return state
+            if now - told >= 5:
+                told = now
+                said = left_over(len(self._members), state.get("held_mib"))
+                self._say(f"stopping - {said} after {now - began:.0f} s{await self._waits_for()}")
+            await asyncio.sleep(POLL_S)
+
+    async def _waits_for(self) -> str:
+        """Return what the log says that draining waits for, and whether that can ever end."""
+        if not self._run.log:
+            return ""
+        try:
+            args = {"path": self._run.log, "offset": -4096, "length": 4096}
+            said = await self._desk.link.call("read_log", args)
+        except RemoteError:
+            return ""
+        found = re.findall(rb"Remaining number of requests (\d+)", said.body)
+        if not found:
+            return ""
+        text = f", draining waits for {int(found[-1])} requests"
+        pid = next(iter(self._members), 0)
+        seen = (await self._desk.link.call("connections", {"pid": pid, "ports": [self._run.port]})).result["count"]
+        if int(found[-1]) and not seen:
+            text += " though no client is connected: refused requests stay counted, and it would never end by itself"
+        return text
+
+    async def _memory(self) -> Mapping[str, float] | None:
+        said: Mapping[str, float] | None = (await self._desk.link.call("gpu_memory")).result["memory_mib"]
+        return said
+
+    async def _held(self) -> float | None:
+        """Return the GPU memory that its processes hold; `None` when that cannot be known."""
+        holders = (await self._desk.link.call("gpu_processes", deadline_s=30)).result["gpu_processes"]
+        if holders is None:
+            return None
+        mine = [one for one in holders if one["seen"] and one["pid"] in self._seen]
+        return sum(float(one["memory_mib"] or 0.0) for one in mine)
+
+    async def _prove(self, before: Mapping[str, float] | None, held: float | None) -> None:
+        run = self._run
+        listeners = (await self._desk.link.call("ports", {"port": run.port})).result["listeners"]
+        ours = [entry for entry in listeners if entry["pid"] in self._seen]
+        port = "still held" if ours else "free" if not listeners else "taken by another server"
+        memory = await self._memory_back(before, held)
+        self._say(f"every process gone · port {run.port} {port} · {memory}")
+
+    async def _memory_back(self, before: Mapping[str, float] | None, held: float | None) -> str:
+        """Wait until the GPU memory has come back; return how much, and how long that took."""
+        if before is None:
+            return "GPU memory not checked (no nvidia-smi)"
+        began = time.monotonic()
+        while True:
+            now = await self._memory() or {}
+            freed = sum(before.values()) - sum(now.get(card, 0.0) for card in before)
+            left = await self._held() or 0.0
+            took = time.monotonic() - began
+            if not left and (held is None or freed >= held - SMALL_MIB * len(before)):
+                return f"GPU memory given back: {max(0.0, freed):,.0f} MiB within {took:.1f} s"
+            if took >= MEMORY_WAIT_S:
+                if left:
+                    return f"GPU memory still held by its processes: {left:,.0f} MiB"
+                return f"GPU memory: {freed:,.0f} of {held or 0:,.0f} MiB came back; others may have taken some"
+            await asyncio.sleep(POLL_S)
 
 
-async def _terminate(desk: Desk, state: State) -> None:
-    args = {"pid": state["pid"], "start_ticks": state["start_ticks"], "signal": "SIGTERM"}
-    try:
-        await desk.link.call("signal", args)
-    except RemoteError as error:
-        if error.kind == "changed":
-            raise RefusedError(f"pid {state['pid']} is another process by now; nothing was stopped") from error
-        raise
-
-
-async def _kill(desk: Desk, state: State, members: Mapping[int, int]) -> None:
-    args = {
-        "session": state["session"],
-        "start_ticks": state["start_ticks"],
-        "signal": "SIGKILL",
-        "others": [list(pair) for pair in members.items()],
-    }
-    said = (await desk.link.call("signal_session", args)).result
-    if said["refused"]:
-        raise RefusedError(f"not allowed to signal pid {', '.join(map(str, said['refused']))}")
-
-
-async def _wait_gone(
-    desk: Desk, run: Run, members: dict[int, int], say: Say, limit_s: float
-) -> tuple[State, dict[int, int]]:
-    """Wait until every process is gone by pid and start time; return what is left.
-
-    Processes that left the session are asked for by number, since the folder no longer tells them.
-    """
-    began = told = time.monotonic()
-    gone = 0.0
-    while True:
-        state = (await desk.link.call("run_state", {"folder": run.folder})).result
-        members |= _ids(state)
-        listed = (await desk.link.call("processes", {"pids": sorted(members)})).result["processes"]
-        here = {(entry["pid"], entry["start_ticks"]) for entry in listed}
-        members = {pid: ticks for pid, ticks in members.items() if (pid, ticks) in here}
-        now = time.monotonic()
-        if not members and not state["alive"]:
-            gone = gone or now
-        if not members and (state["exit"] is not None or (gone and now - gone >= STATUS_S)):
-            return state, members
-        if now - began >= limit_s:
-            return state, members
-        if now - told >= 5:
-            told = now
-            say(f"{len(members)} processes left after {now - began:.0f} s{await _waits_for(desk, run)}")
-        await asyncio.sleep(POLL_S)
-
-
-async def _waits_for(desk: Desk, run: Run) -> str:
-    """Return what the log says that draining waits for."""
-    try:
-        said = await desk.link.call("read_log", {"path": run.log, "offset": -4096, "length": 4096})
-    except RemoteError:
-        return ""
-    found = re.findall(rb"Remaining number of requests (\d+)", said.body)
-    return f", draining waits for {int(found[-1])} requests" if found else ""
-
-
-async def _prove(desk: Desk, run: Run, state: State, say: Say) -> None:
-    listeners = (await desk.link.call("ports", {"port": run.port})).result["listeners"]
-    ours = [entry for entry in listeners if entry["pid"] == state["pid"]]
-    port = "still held" if ours else "free" if not listeners else "taken by another server"
-    holders = (await desk.link.call("gpu_processes", deadline_s=30)).result["gpu_processes"]
-    if holders is None:
-        memory = "GPU memory not checked (no nvidia-smi)"
-    else:
-        held = [entry for entry in holders if entry["session"] == state["session"]]
-        memory = f"GPU memory still held by {len(held)} of its processes" if held else "GPU memory given back"
-    say(f"every process gone · port {run.port} {port} · {memory}")
-
-
-def _ids(state: State) -> dict[int, int]:
+def _ids(state: State) -> Ids:
     found: list[Mapping[str, Any]] = list(state["processes"])
     return {int(entry["pid"]): int(entry["start_ticks"]) for entry in found}

@@ -8,9 +8,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from console.domain import readiness
 from console.domain.run import Run, RunPhase
 from console.errors import DeadlineError, LinkLostError, RemoteError
-from console.operations import following, running, server
+from console.operations import following, running, server, starting
 from console.operations.desk import Desk
 from console.operations.following import batches
 from console.operations.log_parts import SETTLE_S, link_up
@@ -25,7 +26,11 @@ ASK_HTTP_S = 15.0
 ASK_START_S = 1.0
 """Until a server whose log need not say so is ready."""
 
+ASK_UNWELL_S = 3.0
+"""How soon one is asked again that did not answer well."""
+
 ANSWERED_S = 4.0
+ASKED = (RunPhase.READY, RunPhase.BUSY, RunPhase.DEGRADED)
 
 
 async def watch_run(desk: Desk) -> None:
@@ -75,7 +80,9 @@ class _Watcher:
         self._run = run
         self._state: dict[str, Any] | None = None
         self._reading: Reading | None = None
-        self._answers: bool | None = None
+        self._answers: str | None = None
+        self._noted = False
+        self._fed_at = 0.0
         self._ask_at = 0.0
         self._settled = False
         self._changed = asyncio.Event()
@@ -84,6 +91,7 @@ class _Watcher:
         """Watch until nothing of the run is left."""
         patterns = await running.evidence_patterns(self._desk)
         self._reading = await running.read_through(self._desk, self._run, patterns)
+        self._reading.usual = await starting.usual_times(self._desk, self._run)
         tasks = [
             asyncio.create_task(self._follow_log(self._reading), name="watch log"),
             asyncio.create_task(self._follow_process(), name="watch process"),
@@ -111,6 +119,8 @@ class _Watcher:
             async for batch in source:
                 reading.offset = batch.fed
                 reading.take(batch.records)
+                if batch.records:
+                    self._fed_at = time.monotonic()
                 self._settled = batch.settled
                 self._changed.set()
 
@@ -121,6 +131,9 @@ class _Watcher:
             try:
                 async for reply in stream:
                     self._state = dict(reply.result)
+                    if not self._fed_at:
+                        quiet = self._state["time"] - (self._state["log_mtime"] or self._state["time"])
+                        self._fed_at = time.monotonic() - max(0.0, quiet)
                     self._changed.set()
                     if not reply.more:
                         await asyncio.Event().wait()  # the watcher sees the end and cancels
@@ -134,6 +147,13 @@ class _Watcher:
                 await stream.aclose()
             await link_up(self._desk)
 
+    def _told(self, state: dict[str, Any], reading: Reading) -> Run:
+        offset = self._desk.link.facts.clock_offset_s or 0.0
+        quiet = time.monotonic() - self._fed_at if self._fed_at else None
+        return running.run_with(
+            self._run, state, reading, answers=self._answers, now=time.time() + offset, quiet_s=quiet
+        )
+
     async def _show(self) -> bool:
         """Put what is known into the store; return whether the run has ended."""
         state, reading = self._state, self._reading
@@ -145,12 +165,18 @@ class _Watcher:
             if not self._settled:
                 await following.settle(self._desk, self._run)
                 return False
-        run = running.run_with(self._run, state, reading, answers=self._answers)
+        run = self._told(state, reading)
         unsaid = run.phase is RunPhase.STARTING and reading.by_http
-        if (unsaid or run.phase in (RunPhase.READY, RunPhase.BUSY)) and time.monotonic() >= self._ask_at:
-            self._ask_at = time.monotonic() + (ASK_START_S if unsaid else ASK_HTTP_S)
-            self._answers = _answered_lately(self._desk, run) or await running.answers(self._desk, run)
-            run = running.run_with(self._run, state, reading, answers=self._answers)
+        if (unsaid or run.phase in ASKED) and time.monotonic() >= self._ask_at:
+            well = _answered_lately(self._desk, run)
+            self._answers = readiness.OK if well else await running.answers(self._desk, run)
+            again = ASK_HTTP_S if self._answers == readiness.OK else ASK_UNWELL_S
+            self._ask_at = time.monotonic() + (ASK_START_S if unsaid else again)
+            run = self._told(state, reading)
+        if run.phase is RunPhase.READY and not self._noted:
+            self._noted = True
+            if run.ready_at is not None and not state.get("ladder") and not self._desk.readonly:
+                await starting.keep_ladder(self._desk, run)
         shown = self._desk.store.snapshot.run
         if shown is not None and shown.id == run.id:
             if shown.phase is RunPhase.STOPPING and run.phase in LIVING:

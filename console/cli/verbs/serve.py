@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Output
 from console.cli.run_text import run_fields, run_lines, table_lines
-from console.domain.run import Run, RunPhase
+from console.domain.run import LIVING, Run
 from console.errors import RefusedError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
 
 DEADLINE_S = 3600.0
-LIVING = (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY, RunPhase.STOPPING)
 
 
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from console.domain.run import Run, Rung, RunPhase
+from console.domain.starting import eta_s
 from console.domain.text import clean
 from console.ui.drawing import Span, bar, clock, width_of
 from console.ui.widgets.inks import Painting
@@ -46,6 +47,14 @@ class Ladder(Painting):
             rows[-1] += piece
         if not run.ladder and run.phase is RunPhase.STARTING:
             rows[-1] = [(f" ◔ launched, no phase seen in its log yet  {clock(self.now - run.started_at)}", "info")]
+        if run.phase is RunPhase.STARTING and (left := eta_s(run, self.now)) is not None:
+            rows.append(
+                [(f"   ready in about {clock(left)}", "info"), (f"  (usually {clock(run.usual_ready_s or 0)})", "dim")]
+            )
+        if run.stall is not None:
+            rows.append([(" ⚠ ", "warn"), (clean(run.stall.text), "warn strong")])
+            rows.append([("   ", ""), (clean(" · ".join(run.stall.evidence)), "dim")])
+            rows += [[("   try: ", "dim"), (clean(hint), "")] for hint in run.stall.hints[:2]]
         if run.failure is not None:
             rows.append([(" ✗ ", "bad"), (clean(run.failure.cause), "bad strong")])
             if run.failure.hint:
@@ -62,6 +71,7 @@ class Ladder(Painting):
                 (" ✓ ", "good"),
                 (name, ""),
                 (f" {rung.ended_s - rung.started_s:.1f} s", "strong"),
+                *_usual(rung),
                 *note,
                 ("  ", ""),
             ]
@@ -70,4 +80,13 @@ class Ladder(Painting):
             return [(" ✗ ", "bad"), (name, "bad"), *note, ("  ", "")]
         done = bar(rung.progress, 8) if rung.progress is not None else []
         percent: list[Span] = [(" ", ""), *done, (f" {rung.progress:.0%}", "")] if rung.progress is not None else []
-        return [(" ◔ ", "info"), (name, "info strong"), (f" {clock(lasted)}", "strong"), *percent, *note, ("  ", "")]
+        percent += [(f" {rung.done}/{rung.total}", "")] if rung.total else []
+        percent += [(f" ETA {clock(rung.eta_s)}", "dim")] if rung.eta_s is not None else []
+        late = run.stall is not None and run.stall.rung == rung.name
+        mark, ink = (" ⚠ ", "warn") if late else (" ◔ ", "info")
+        spent: Span = (f" {clock(lasted)}", "strong")
+        return [(mark, ink), (name, f"{ink} strong"), spent, *_usual(rung), *percent, *note, ("  ", "")]
+
+
+def _usual(rung: Rung) -> list[Span]:
+    return [(f" (usually {rung.usual_s:.1f} s)", "dim")] if rung.usual_s is not None else []
