@@ -45,7 +45,7 @@ from console.config.lines import KeyPath, TomlFile, parse_toml, read_toml
 from console.config.profiles import argument, load_profile, told, variable
 from console.domain.experiment import BASE, METRICS, ArmSpec, Dimension, ExperimentSpec, SearchSpec
 from console.domain.profile import BenchSection, Profile, Secret
-from console.errors import UsageError
+from console.errors import FormatError, UsageError
 
 SCHEMA = 1
 RELAUNCH = ("switch", "each")
@@ -150,8 +150,17 @@ def all_experiments() -> tuple[Path, ...]:
     for folder in experiment_folders():
         if folder.is_dir():
             for path in folder.glob("*.toml"):
-                found.setdefault(path.stem, path)
+                if _is_experiment(path):
+                    found.setdefault(path.stem, path)
     return tuple(found[name] for name in sorted(found))
+
+
+def _is_experiment(path: Path) -> bool:
+    """Whether a file is one, or cannot be read at all: base profiles may lie beside it."""
+    try:
+        return "base" in read_toml(path).data
+    except FormatError:
+        return True
 
 
 def profile_name(path: Path) -> str:

@@ -147,6 +147,14 @@ VERBS: tuple[Verb, ...] = (
         footer="save winner",
         group="Measure",
     ),
+    Verb(
+        "show_experiments",
+        "Experiments",
+        "Arms against a base, measured in pairs: plan, run, verdicts.",
+        ("X",),
+        ("experiment list", "experiment plan", "experiment run"),
+        group="Measure",
+    ),
     # patches
     Verb(
         "toggle_patch",

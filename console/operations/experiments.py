@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -239,9 +240,16 @@ def _minutes(spec: ExperimentSpec, runs: Sequence[RunEntry], visits: int, launch
 
 def _noise(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> tuple[float | None, str]:
     """Return the scatter of the log ratio of two equal measurements on this host, and what it comes from."""
-    groups = []
-    for run in runs:
-        fit = [
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for run in runs:  # launches of one thing on one day: what differs between them is noise, too
+        day = time.strftime("%Y-%m-%d", time.localtime(run.started_at))
+        same = (
+            day,
+            run.profile,
+            *map(str, run.identity.get("argv") or ()),
+            *map(str, run.identity.get("patches_on") or ()),
+        )
+        groups.setdefault(same, []).extend(
             one.output_throughput_tok_s
             for one in run.measurements
             if one.concurrency_limit == spec.decide_at
@@ -249,12 +257,11 @@ def _noise(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> tuple[float | None
             and one.output_throughput_tok_s
             and one.protocol.get("output_tokens") == spec.bench.output_tokens
             and one.protocol.get("input_tokens") == spec.bench.input_tokens
-        ]
-        groups.append([value for value in fit if value is not None])
-    found = pair_noise(groups)
+        )
+    found = pair_noise(list(groups.values()))
     if found is None:
         return None, f"no repeats at concurrency {spec.decide_at} on this host yet: the first three pairs will tell"
-    return found[0], f"{found[1] + sum(len(one) > 1 for one in groups)} repeats on this host"
+    return found[0], f"{found[1] + sum(len(one) > 1 for one in groups.values())} repeats on this host"
 
 
 def plain_plan(plan: Plan) -> dict[str, Any]:

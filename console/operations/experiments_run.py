@@ -206,7 +206,7 @@ class Work:
             Configuration(arm, profile),
             self.diary,
             managed=self.managed,
-            allowed={one.profile.name for one in self.arms.values()},
+            base=self.spec.base.name,
             ready_within_s=self.spec.ready_within_s,
         )
         resolved = await server.resolved_arguments(self.desk, began)

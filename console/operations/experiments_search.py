@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from console.config.experiments import digest
-from console.config.paths import data_home
 from console.domain.experiment import BASE, Arm, ExperimentSpec, ExperimentState
 from console.domain.measurement import Measurement
 from console.errors import ConnectError, ConsoleError, RefusedError
@@ -18,7 +17,7 @@ from console.experiments import arms as resolving
 from console.experiments.report import plan_of
 from console.experiments.search import LAUNCH, Search, arm_of, base_point
 from console.journal import experiments as entries
-from console.journal.book import Journal
+from console.journal.book import Journal, default_path
 from console.operations import experiments_run, measure
 from console.operations.desk import Desk
 from console.operations.experiments import find_patch
@@ -36,7 +35,7 @@ def study_file(spec: ExperimentSpec) -> Path:
     assert spec.search is not None
     if spec.search.storage:
         return Path(spec.path).parent / Path(spec.search.storage).expanduser()
-    return data_home() / "searches" / f"{spec.name}.log"
+    return default_path().parent / "searches" / f"{spec.name}.log"
 
 
 def study_of(spec: ExperimentSpec, owner: str) -> Search:

@@ -50,7 +50,7 @@ async def enter(
     diary: Diary,
     *,
     managed: Collection[str],
-    allowed: Collection[str],
+    base: str,
     ready_within_s: float,
 ) -> Run:
     """Bring the host into a configuration: its patches, its server launched, ready.
@@ -60,7 +60,7 @@ async def enter(
         wanted: Where to.
         diary: Is told each step before it is done.
         managed: Patches that this is about; others stay as they are.
-        allowed: Names of profiles whose runs may be stopped for it.
+        base: Profile whose runs, and those of its arms, may be stopped for it.
         ready_within_s: How long a start may take.
 
     Raises:
@@ -71,7 +71,7 @@ async def enter(
     name = wanted.name
     desk.profile = wanted.profile
     desk.store.update(profile=desk.profile)
-    await _must_be_ours(desk, allowed)
+    await _must_be_ours(desk, base)
     await diary("step", {"arm": name, "step": "patches"}, f"{name}: its patches are being put on")
     await _at_step(name, "patches", switch_patches(desk, wanted.profile.patches_on, managed))
     await diary("step", {"arm": name, "step": "launch"}, f"{name}: patches on, server being launched")
@@ -120,7 +120,7 @@ async def living(desk: Desk, run_id: str) -> Run | None:
     return run if run is not None and run.id == run_id and run.phase.value == "ready" else None
 
 
-async def _must_be_ours(desk: Desk, allowed: Collection[str]) -> None:
+async def _must_be_ours(desk: Desk, base: str) -> None:
     run = await server.status(desk)
     if run is None or run.phase not in LIVING:
         return
@@ -129,7 +129,7 @@ async def _must_be_ours(desk: Desk, allowed: Collection[str]) -> None:
             f"{desk.link.host.name}: port {run.port} is taken by a server that tokwatt did not start",
             f"{run.operator}: {' '.join(run.argv)}",
         )
-    if run.profile not in allowed:
+    if run.profile.partition("+")[0] != base:
         raise RefusedError(
             f"{desk.link.host.name}: run {run.id} of {run.profile} is {run.phase.value}; it is not part of this",
             hint="stop it first: tokwatt serve stop",

@@ -205,6 +205,13 @@ async def show_runs(app: TokwattApp) -> None:
     await app.push_screen(RunsScreen())
 
 
+async def show_experiments(app: TokwattApp) -> None:
+    """Show experiments: plans, what is under way, verdicts."""
+    from console.ui.screens.experiment import ExperimentScreen
+
+    await app.push_screen(ExperimentScreen())
+
+
 async def show_why(app: TokwattApp) -> None:
     """Show what binds the server, and what says so."""
     from console.ui.modals.why import WhyModal
@@ -258,6 +265,7 @@ ACTIONS: dict[str, Action] = {
         show_commands,
         show_help,
         show_runs,
+        show_experiments,
         show_profiles,
         show_why,
         import_profile,

@@ -18,7 +18,7 @@ from console.domain.profile import Profile
 from console.domain.run import Run, RunPhase
 from console.errors import ConsoleError, LinkLostError
 from console.journal import book
-from console.operations import answers, experiments, measure, patches, rollback, server
+from console.operations import answers, experiments, measure, patches, server
 from console.operations.desk import Desk
 from console.state.store import Store
 
@@ -203,8 +203,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
     for name, fake in (("statuses", statuses), ("apply", apply), ("revert", revert)):
         monkeypatch.setattr(patches, name, fake)
-    for name, fake in (("restart", restart), ("wait_ready", wait_ready), ("status", status)):
-        monkeypatch.setattr(server, name, fake)
+    monkeypatch.setattr(server, "restart", restart)
+    monkeypatch.setattr(server, "wait_ready", wait_ready)
+    monkeypatch.setattr(server, "status", status)
     monkeypatch.setattr(server, "resolved_arguments", resolved_arguments)
     monkeypatch.setattr(answers, "ask", ask)
     monkeypatch.setattr(measure, "sweep", sweep)
@@ -212,7 +213,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(experiments, "find_patch", found.__getitem__)
     monkeypatch.setattr("console.operations.experiments_run.find_patch", found.__getitem__)
     monkeypatch.setattr("console.operations.experiments_search.find_patch", found.__getitem__)
-    assert rollback.patches is patches
     return world
 
 

@@ -88,7 +88,7 @@ class RunLines(Lines, Framed):
         self.marked: list[RunEntry] = []
         """A and B of a comparison."""
         self.read = False
-        self.entitle("6", "Runs", "enter opens · space marks two, c compares · esc closes")
+        self.entitle("6", "Runs", "enter opens · space marks two, c compares, e experiment · esc closes")
 
     def fill(self, entries: Sequence[RunEntry]) -> None:
         """Show runs."""
@@ -175,6 +175,7 @@ class RunsScreen(Screen[None]):
         Binding("escape", "go_back", show=False),
         Binding("q,6", "dismiss", show=False),
         Binding("c", "compare", show=False),
+        Binding("e", "experiment", show=False),
     ]
 
     def compose(self) -> ComposeResult:
@@ -210,6 +211,24 @@ class RunsScreen(Screen[None]):
             below.display = True
 
         launch(owner(self), compare, group="compare", exclusive=True)
+
+    def action_experiment(self) -> None:
+        """Make an experiment of what differs between the two marked runs, its plan on screen; none marked: show them all."""
+        from console.ui.screens.experiment import ExperimentScreen
+        from console.ui.worker import owner
+
+        marked = self.query_one(RunLines).marked
+
+        async def make() -> None:
+            from console.operations.experiments_new import write_from_runs
+
+            path = None
+            if len(marked) == 2:
+                a, b = marked
+                path = await write_from_runs(f"{a.host}:{a.id}", f"{b.host}:{b.id}")
+            await self.app.push_screen(ExperimentScreen(path))
+
+        launch(owner(self), make, group="experiment file", exclusive=True)
 
     def on_mount(self) -> None:
         """Read the journal."""

@@ -1,0 +1,184 @@
+"""Searching over a pretend host: the base is trial 0, failures are told, equal hosts share one study."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from console.domain.experiment import ExperimentState, Verdict
+from console.domain.profile import Profile
+from console.errors import ConsoleError, FormatError, RefusedError
+from console.experiments.search import Search, base_point, need_optuna
+from console.operations import experiments, experiments_search
+from console.operations.desk import Desk
+from tests.experiments.conftest import Killed, World, desk_on
+
+SEARCH = """schema = 1
+base = "small"
+[measure]
+repeats = 3
+[search]
+trials = 8
+seed = 7
+{more}
+[search.args.max-running-requests]
+choices = [64, 256, 1024, 2048]
+[search.args.chunked-prefill-size]
+low = 1024
+high = 8192
+step = 1024
+"""
+
+
+def speed(profile: Profile, on: frozenset[str]) -> float:
+    """More requests are better, and so are middling chunks."""
+    args = profile.launch.args
+    many, chunk = args.get("max-running-requests"), args.get("chunked-prefill-size", 1024)
+    assert isinstance(many, int) and isinstance(chunk, int)
+    return 800 + many / 2 - abs(chunk - 4096) / 20
+
+
+@pytest.fixture
+def space(file: Path) -> Path:
+    """A file with a space."""
+    file.write_text(SEARCH.format(more=""))
+    return file
+
+
+async def run(desk: Desk, file: Path) -> ExperimentState:
+    async with aclosing(experiments_search.run(desk, experiments.load(str(file)))) as states:  # type: ignore[type-var]
+        async for state in states:
+            told = state
+    return told
+
+
+def study(file: Path, owner: str = "looking on") -> Search:
+    return experiments_search.study_of(experiments.load(str(file)), owner)
+
+
+async def test_the_base_is_trial_0_and_the_best_point_wins_in_pairs(desk: Desk, world: World, space: Path) -> None:
+    world.speed = speed
+    told = await run(desk, space)
+    rows = study(space).rows()
+    assert rows[0]["baseline"] and rows[0]["values"][0] == pytest.approx(speed_of_base(), rel=0.02)
+    assert len(rows) == 9 and not rows[0]["point"]  # the base says no chunk size: it stands outside the space
+    best = max((row for row in rows[1:] if row["values"]), key=lambda row: row["values"][0])
+    assert told.winner == f"trial-{best['trial']}"
+    assert told.verdict is Verdict.KEEP and told.confirmed
+    assert world.run is not None and world.run.profile == f"small+trial-{best['trial']}"
+
+
+def speed_of_base() -> float:
+    return 800 + 32 - (4096 - 1024) / 20
+
+
+async def test_a_point_that_does_not_start_is_told_as_failed_and_not_tried_twice(
+    desk: Desk, world: World, space: Path
+) -> None:
+    world.speed = speed
+    world.dies = lambda profile, on: "out of memory" if profile.launch.args["max-running-requests"] == 1024 else ""
+    await run(desk, space)
+    rows = study(space).rows()
+    failed = [row for row in rows if row["state"] == "fail"]
+    assert failed, [(row["trial"], row["state"], row["cause"], row["point"], row["values"]) for row in rows]
+    assert all("out of memory" in row["cause"] for row in failed)
+    assert all(row["point"]["args.max-running-requests"] == 1024 for row in failed)
+
+
+async def test_killed_in_a_trial_it_goes_on_with_the_same_study(
+    desk: Desk, world: World, space: Path, tmp_path: Path
+) -> None:
+    world.speed, world.fail_at = speed, 30
+    with pytest.raises(Killed):
+        await run(desk, space)
+    before = study(space).rows()
+    assert [row["state"] for row in before if row["state"] == "running"]
+    told = await run(desk_on(tmp_path), space)
+    rows = study(space).rows()
+    assert len(rows) == 9 and not [row for row in rows if row["state"] == "running"]
+    assert told.winner
+
+
+async def test_killed_in_the_proof_it_goes_on_there(desk: Desk, world: World, space: Path, tmp_path: Path) -> None:
+    world.speed = speed
+    whole = await run(desk, space)
+    calls = len(world.calls)
+    world.on.clear()
+    world.run, world.calls = None, []
+    shared = space.parent / "again.toml"
+    shared.write_text(SEARCH.format(more=""))
+    world.fail_at = calls - 12
+    with pytest.raises(Killed):
+        await run(desk, shared)
+    trials = len(study(shared).rows())
+    told = await run(desk_on(tmp_path), shared)
+    assert (told.winner, len(study(shared).rows())) == (whole.winner, trials)
+
+
+async def test_two_consoles_share_one_study(desk: Desk, world: World, space: Path) -> None:
+    """Another host's trials count, and the base is measured once."""
+    world.speed = speed
+    space.write_text(SEARCH.format(more='storage = "shared.log"'))
+    other = study(space, "the other host")
+    other.tell_base(None, [678.0])
+    for _ in range(5):
+        trial = other.ask()
+        other.tell(trial, [1000.0 + trial.number])
+    await run(desk, space)
+    rows = study(space).rows()
+    assert len(rows) == 9 and (space.parent / "shared.log").exists()
+    assert sum(row["baseline"] for row in rows) == 1
+    assert {row["owner"] for row in rows} >= {"the other host"}
+
+
+async def test_two_objectives_give_a_front(desk: Desk, world: World, space: Path) -> None:
+    world.speed = speed
+    space.write_text(SEARCH.format(more='objectives = ["output_tok_s", "ttft_p50_ms"]\nsampler = "nsga2"'))
+    told = await run(desk, space)
+    assert all(len(row["values"]) == 2 for row in study(space).rows() if row["values"])
+    assert told.metric == "output_tok_s" and 1 <= len(told.outcomes) - 1 <= 3
+
+
+async def test_a_search_that_is_unfinished_blocks_others(desk: Desk, world: World, space: Path) -> None:
+    world.speed, world.fail_at = speed, 30
+    with pytest.raises(Killed):
+        await run(desk, space)
+    other = space.parent / "other.toml"
+    other.write_text(space.read_text().replace("trials = 8", "trials = 9"))
+    with pytest.raises(RefusedError, match="unfinished"):
+        await run(desk, other)
+
+
+async def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ConsoleError) as said:
+        need_optuna()
+    assert "tokwatt[search]" in said.value.one_line()
+
+
+def test_the_base_as_a_point_of_the_space(space: Path) -> None:
+    spec = experiments.load(str(space))
+    assert spec.search is not None
+    assert base_point(spec.search.space, spec.base) is None
+    assert base_point(spec.search.space[:1], spec.base) == {"args.max-running-requests": 64}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("choices = [64, 256, 1024, 2048]", "choices = [64]"), "two or more different values"),
+        (("low = 1024", "low = 9000"), "low below high"),
+        (("trials = 8", "trials = 0"), "must be 1 or more"),
+        (("seed = 7", 'objectives = ["tok/s"]'), "search.objectives[1] = 'tok/s' is not known"),
+        (("seed = 7", 'sampler = "cma"'), "search.sampler"),
+        (("chunked-prefill-size", "port"), "does not belong here"),
+    ],
+)
+def test_a_wrong_space_names_the_line(space: Path, change: tuple[str, str], said: str) -> None:
+    space.write_text(space.read_text().replace(*change))
+    with pytest.raises(FormatError, match=r"story\.toml:\d+: ") as error:
+        experiments.load(str(space))
+    assert said in error.value.title
