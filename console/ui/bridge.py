@@ -18,7 +18,17 @@ READINGS_PER_S = 4
 BEHIND_PER_S = 1
 """The same for a host that is not in front: its tab alone is seen."""
 
-READINGS = {"gpus", "gpu_history", "throughput", "tok_s_history", "best_tok_s", "diagnosis", "peak_w", "energy_j_per_token", "link"}
+READINGS = {
+    "gpus",
+    "gpu_history",
+    "throughput",
+    "tok_s_history",
+    "best_tok_s",
+    "diagnosis",
+    "peak_w",
+    "energy_j_per_token",
+    "link",
+}
 SHOWN = [name for name in Snapshot.__slots__ if name not in READINGS]
 
 
