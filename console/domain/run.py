@@ -31,6 +31,9 @@ class RunPhase(StrEnum):
 LIVING = (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY, RunPhase.DEGRADED, RunPhase.STOPPING)
 """Phases of a server whose processes are there."""
 
+UP = (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY, RunPhase.DEGRADED)
+"""Phases of a server that nobody has asked to end."""
+
 
 class Readiness(StrEnum):
     """Whether a server can be used, in one word for every phase."""

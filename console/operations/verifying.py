@@ -13,7 +13,7 @@ from typing import Any
 
 from console.domain.measurement import Measurement
 from console.domain.profile import Profile
-from console.domain.run import RunPhase
+from console.domain.run import UP
 from console.errors import ConsoleError, RefusedError, UsageError
 from console.experiments.statistics import unpaired
 from console.operations.desk import Desk
@@ -210,7 +210,7 @@ async def reproduce(desk: Desk, *, force: bool = False) -> AsyncIterator[Again |
             "tokwatt profile verify lists them; --force measures all the same",
         )
     run = await server.status(desk)
-    fresh = run is None or run.phase not in (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY)
+    fresh = run is None or run.phase not in UP
     yield "starting the server" if fresh else "restarting the server"
     run = await (server.start(desk) if fresh else server.restart(desk))
     run = await server.wait_ready(desk, run, deadline_s=READY_S)

@@ -12,7 +12,7 @@ from typing import Any
 
 from console.domain.gpu import GpuSample
 from console.domain.host import Link
-from console.domain.run import Run, RunPhase
+from console.domain.run import UP, Run
 from console.domain.throughput import ThroughputSample
 from console.errors import ConsoleError
 from console.operations.desk import Desk
@@ -156,7 +156,7 @@ class _LogSource:
     async def instead_of(self, sample: ThroughputSample) -> ThroughputSample:
         """Return the log's sample, or the given one when the log has none."""
         run = self._desk.store.snapshot.run
-        if self._task is None and run is not None and run.log and run.phase in (RunPhase.READY, RunPhase.BUSY):
+        if self._task is None and run is not None and run.log and run.phase in UP:
             self._task = asyncio.create_task(self._follow(run))
         reading = self._readings.reading(sample.time)
         if reading is None:

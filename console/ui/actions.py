@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from console.domain.run import RunPhase
+from console.domain.run import UP, RunPhase
 from console.errors import ConsoleError, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from console.ui.app import TokwattApp
 
 Action = Callable[["TokwattApp"], Coroutine[Any, Any, None]]
-
-RUNNING = (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY)
 
 
 async def open_server_menu(app: TokwattApp) -> None:
@@ -45,7 +43,7 @@ def owner_of(run: Run) -> str:
 def _must_be_ours(app: TokwattApp, verb: str) -> None:
     """Raise `RefusedError` with pid and command when the port's server is somebody else's."""
     run = app.snapshot.run
-    if run is None or run.adopted or run.phase not in RUNNING:
+    if run is None or run.adopted or run.phase not in UP:
         return
     if verb == "start":
         way = "another port under [launch] of the profile, or leave it: gauges and b work with it as it is"
@@ -61,7 +59,7 @@ async def _sure(app: TokwattApp, verb: str, lines: list[str]) -> bool:
     from console.ui.modals.confirm import ConfirmModal
 
     run = app.snapshot.run
-    if run is not None and run.phase in RUNNING:
+    if run is not None and run.phase in UP:
         lines = [*lines, await server.blast_radius(app.need_desk())]
     said = await app.push_screen_wait(ConfirmModal(f"{verb} the server?", lines, verb))
     return said is True
@@ -76,7 +74,7 @@ async def start_server(app: TokwattApp) -> None:
     profile = desk.must_profile()
     _must_be_ours(app, "start")
     run = app.snapshot.run
-    if run is not None and run.phase in RUNNING:
+    if run is not None and run.phase in UP:
         raise UsageError(f"run {run.id} is {run.phase.value} already", hint="x r restarts it")
     said = [f"{profile.engine.kind} from profile {profile.name}, port {profile.launch.port}"]
     said.append("patches on: " + (", ".join(p.name for p in app.snapshot.patches if p.disk.value == "on") or "none"))
@@ -92,7 +90,7 @@ async def stop_server(app: TokwattApp) -> None:
     desk.must_write("stop")
     _must_be_ours(app, "stop")
     run = app.snapshot.run
-    if run is None or run.phase not in (*RUNNING, RunPhase.STOPPING):
+    if run is None or run.phase not in (*UP, RunPhase.STOPPING):
         raise UsageError("no server runs", hint="x s starts one")
     if await _sure(app, "stop", [f"run {run.id}" + (f", pid {run.process.pid}" if run.process else "")]):
         await server.stop(desk)

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from console.domain.run import RunPhase
+from console.domain.run import UP
 from console.errors import ConsoleError, UsageError
 from console.ui.connecting import READINGS
 
@@ -46,6 +46,6 @@ def last_words(app: TokwattApp) -> None:
     """Say on stderr what goes on without us."""
     for seat in app.seats:
         run = seat.snapshot.run
-        if run is not None and run.phase in (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY):
+        if run is not None and run.phase in UP:
             pid = f", pid {run.process.pid}" if run.process else ""
             sys.stderr.write(f"tokwatt: the server goes on: run {run.id}{pid} on {seat.snapshot.host.name}\n")

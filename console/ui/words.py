@@ -97,6 +97,8 @@ def of_run(run: Run | None, now: float) -> Word:
             return "▶", f"ready {age(since)}", "good"
         case "busy":
             return "▶", f"busy {age(since)}", "warn"
+        case "degraded":
+            return "▲", f"unwell {age(since)}", "warn"
         case "stopping":
             return "◼", "stopping", "warn"
         case "exited":

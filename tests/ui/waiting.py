@@ -10,7 +10,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 
-async def until(pilot: Pilot[Any], true: Callable[[], object], *, seconds: float = 10.0) -> None:
+async def until(pilot: Pilot[Any], true: Callable[[], object], *, seconds: float = 30.0) -> None:
     """Let the app work until a condition holds."""
     async with asyncio.timeout(seconds):
         while not true():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from console.domain.diagnosis import CAUSELESS, Confidence
-from console.domain.run import RunPhase
+from console.domain.run import UP, RunPhase
 from console.domain.text import clean, dash
 from console.state.store import Snapshot
 from console.ui import clock
@@ -103,7 +103,7 @@ class Throughput(Painting, Framed, can_focus=True):
         sample = snapshot.throughput
         if sample is None or not sample.source:
             run = snapshot.run
-            up = run is not None and run.phase in (RunPhase.STARTING, RunPhase.READY, RunPhase.BUSY)
+            up = run is not None and run.phase in UP
             why = self.reason or (sample.reason if sample else "") if up else ""
             if up and run is not None and run.phase is RunPhase.STARTING:
                 why = "the server is starting"
