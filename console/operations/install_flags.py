@@ -72,7 +72,9 @@ async def install_flags(desk: Desk, profile: Profile, *, ask: bool = True) -> In
         if known := await _ask(desk, profile, kept):
             return InstallFlags(known, install, "asked")
     known = adapter.flags_in_source({name: text.encode() for name, text in sources.items()})
-    return InstallFlags(known, install, "read" if known else "has a source of unknown shape: its flags were not compared")
+    return InstallFlags(
+        known, install, "read" if known else "has a source of unknown shape: its flags were not compared"
+    )
 
 
 async def _of_program(desk: Desk, profile: Profile, *, ask: bool) -> InstallFlags:
