@@ -9,7 +9,7 @@ from console.bench import metrics
 from console.bench.loading import LoadPlan
 from console.bench.power import PowerWindow
 from console.bench.protocol import Flushed
-from console.bench.steadiness import steady_stretch
+from console.bench.steadiness import Steady, steady_stretch
 from console.domain.measurement import Measurement
 from console.domain.profile import LimitsSection
 
@@ -87,30 +87,43 @@ def measurement(
         send_lag_p99_ms=_ms((result.get("send_lag") or {}).get("p99_s")),
         steady_tok_s=steady.tok_s,
         tainted=tuple(_taints(plan, result, flushed, idle, retracted, cached, told_input)),
-        protocol={
-            "flushed": flushed.done,
-            "flush_answer": flushed.answer,
-            "idle_before": not idle,
-            "warmup_requests": plan.warmup,
-            "input_tokens": plan.input_tokens,
-            "output_tokens": plan.output_tokens,
-            "ignore_eos": plan.ignore_eos,
-            "input_spread": plan.input_spread,
-            "output_spread": plan.output_spread,
-            "loop": "closed" if plan.rate is None else "open",
-            "request_rate_req_s": plan.rate,
-            "arrival": None if plan.rate is None else plan.arrival,
-            "steady": steady.data(),
-            "seed": plan.seed,
-            "token_range": list(plan.token_range),
-            "api": plan.api,
-            "power_samples": power.samples,
-            "client_lag_p99_ms": _ms(result["lag"].get("p99_s")),
-            "client_processor_share": round(float(result["processor_share"]), 3),
-            "retracted": retracted,
-            "errors": dict(result["errors"]),
-        },
+        protocol=_protocol(plan, result, flushed, idle, retracted, power, steady),
     )
+
+
+def _protocol(
+    plan: LoadPlan,
+    result: Mapping[str, Any],
+    flushed: Flushed,
+    idle: str,
+    retracted: float | None,
+    power: PowerWindow,
+    steady: Steady,
+) -> dict[str, object]:
+    """Return how it was measured: what two measurements must share to be compared, and what made them doubtful."""
+    return {
+        "flushed": flushed.done,
+        "flush_answer": flushed.answer,
+        "idle_before": not idle,
+        "warmup_requests": plan.warmup,
+        "input_tokens": plan.input_tokens,
+        "output_tokens": plan.output_tokens,
+        "ignore_eos": plan.ignore_eos,
+        "input_spread": plan.input_spread,
+        "output_spread": plan.output_spread,
+        "loop": "closed" if plan.rate is None else "open",
+        "request_rate_req_s": plan.rate,
+        "arrival": None if plan.rate is None else plan.arrival,
+        "steady": steady.data(),
+        "seed": plan.seed,
+        "token_range": list(plan.token_range),
+        "api": plan.api,
+        "power_samples": power.samples,
+        "client_lag_p99_ms": _ms(result["lag"].get("p99_s")),
+        "client_processor_share": round(float(result["processor_share"]), 3),
+        "retracted": retracted,
+        "errors": dict(result["errors"]),
+    }
 
 
 def _taints(
