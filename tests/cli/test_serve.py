@@ -69,6 +69,24 @@ def shell() -> Shell:
     return Shell()
 
 
+def test_a_dry_run_tells_what_a_start_would_meet_and_starts_nothing(shell: Shell, profile: str, tmp_path: Path) -> None:
+    assert shell("--profile", profile, "serve", "start", "--dry-run", "--json") == 0
+    told = shell.document()
+    assert told["command"].startswith(f"{sys.executable} -m sglang.launch_server --model-path {tmp_path}")
+    assert (told["blocking"], told["patches_on"], told["env"]) == ([], [], {"HF_TOKEN": ""})
+    assert told["host"]["disks"][0]["free_mib"] > 0 and told["host"]["memory"]["total_mib"] > 0
+    assert not list(tmp_path.glob("state/tokwatt/runs/*")) and "hunter2" not in shell.out + shell.err
+    port = int(Path(profile).read_text().partition("port = ")[2].split()[0])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        assert shell("--profile", profile, "serve", "start", "--dry-run") == 3
+    assert f"would be refused: port {port} is taken by pid {os.getpid()}" in shell.out
+    Path(profile).write_text(Path(profile).read_text().replace(str(FAKE), "/no/folder"))
+    assert shell("--profile", profile, "serve", "start", "--dry-run") in (2, 3)
+    assert "launch.workdir /no/folder is no folder" in shell.out
+
+
 def test_the_life_of_a_server(shell: Shell, profile: str) -> None:
     assert shell("--profile", profile, "serve", "status", "--json") == 1
     assert shell.document()["run"] is None

@@ -22,6 +22,9 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     actions = serve.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     start = actions.add_parser("start", parents=parents, help="launch the profile's server; it outlives the console")
+    start.add_argument(
+        "--dry-run", action="store_true", help="show what it would run and meet; 3 when it would be refused"
+    )
     start.set_defaults(act=start_server)
     stop = actions.add_parser(
         "stop", parents=parents, help="stop a run that tokwatt started, and prove that it is gone"
@@ -48,6 +51,8 @@ async def start_server(args: argparse.Namespace, desk: Desk, out: Output) -> int
     """Run `serve start`."""
     from console.operations import server
 
+    if args.dry_run:
+        return await _show_dry_run(desk, out)
     run = await server.start(desk)
     if args.wait:
         run = await server.wait_ready(desk, run, deadline_s=args.deadline)
@@ -55,6 +60,58 @@ async def start_server(args: argparse.Namespace, desk: Desk, out: Output) -> int
         out.say(f"run {run.id} is starting; tokwatt serve status tells how far it is")
     _print(run, out)
     return 0
+
+
+async def _show_dry_run(desk: Desk, out: Output) -> int:
+    """Print what a start would meet: 2 for a wrong profile, 3 when the host is in the way."""
+    from console.operations.dry_run import dry_run
+
+    found = await dry_run(desk)
+    code = 2 if found.wrong else 3 if found.blocking else 0
+    findings = [f"{each.key}: {each.text}" if each.key else each.text for each in found.findings]
+    if out.json:
+        out.document(
+            command=found.command,
+            env=dict(found.env),
+            patches_on=list(found.patches_on),
+            blocking=list(found.blocking),
+            warnings=list(found.warnings),
+            findings=findings,
+            host={
+                name: found.facts[name] for name in ("gpus", "gpu_processes", "disks", "memory", "model", "listeners")
+            },
+        )
+        return code
+    out.line(found.command)
+    out.line(f"patches on: {', '.join(found.patches_on) or 'none'}")
+    for line in _host_lines(found.facts):
+        out.line(line)
+    for word, said in (("would be refused", found.blocking), ("warning", found.warnings), ("profile", findings)):
+        for text in said:
+            out.line(f"{word}: {text}")
+    return code
+
+
+def _host_lines(facts: Any) -> list[str]:
+    """Return what the host and its model are, a line each."""
+    lines = []
+    cards = facts["gpus"] or []
+    for name in sorted({(card["name"], card["driver"], card["power_limit_w"]) for card in cards}, key=str):
+        count = sum((card["name"], card["driver"], card["power_limit_w"]) == name for card in cards)
+        lines.append(f"{count} × {name[0]}, driver {name[1]}, {'—' if name[2] is None else f'{name[2]:g}'} W each")
+    model = facts["model"]
+    if model and not model.get("fault"):
+        kind = ", ".join(model.get("architectures") or [model.get("model_type") or "—"])
+        experts = f", {model['experts']} experts" if model.get("experts") else ""
+        quantized = f", {model['quantization']}" if model.get("quantization") else ""
+        hidden = model.get("hidden_size")
+        lines.append(
+            f"{kind}, hidden {hidden}{experts}{quantized}, {model['weights_mib']:,.0f} MiB in {model['shards']} files"
+        )
+    for disk in facts["disks"]:
+        if disk["free_mib"] is not None:
+            lines.append(f"{disk['path']}: {disk['free_mib']:,.0f} MiB free")
+    return lines
 
 
 async def stop_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:

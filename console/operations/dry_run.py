@@ -1,0 +1,114 @@
+"""A launch looked at before it is made: what it would run, and what it would meet on the host."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from console.config.secrecy import REDACTED, with_secret_args
+from console.domain.patch import DiskState
+from console.domain.profile import Profile
+from console.engines.registry import engine
+from console.operations import launching, patches, profile_check, server
+from console.operations.desk import Desk
+from console.operations.profile_check import Finding
+
+ALIKE_MIB = 1024.0
+"""Free memory that differs by more between GPUs is unbalanced: engines refuse to start on it."""
+
+CACHES = ("~/.cache/huggingface", "~/.cache/flashinfer", "~/.triton/cache")
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a start would do."""
+
+    command: str
+    """Secrets redacted."""
+    env: Mapping[str, str]
+    patches_on: tuple[str, ...]
+    facts: Mapping[str, Any]
+    """What the host said, as it said it."""
+    blocking: tuple[str, ...]
+    """Why it would be refused."""
+    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the profile itself is wrong."""
+        return any(each.severity == profile_check.ERROR for each in self.findings)
+
+
+async def dry_run(desk: Desk) -> DryRun:
+    """Look at everything that a start of the desk's profile would meet; nothing on the host changes.
+
+    Raises:
+        UsageError: There is no profile.
+    """
+    profile = desk.must_profile()
+    adapter = engine(profile.engine.kind)
+    argv = adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
+    args = {
+        "port": profile.launch.port,
+        "bind": str(profile.launch.args.get("host", "")),
+        "program": argv[0],
+        "cwd": profile.launch.workdir,
+        "paths": list(adapter.model_paths(profile)),
+        "model": next(iter(adapter.model_paths(profile)), ""),
+        "caches": list(CACHES),
+    }
+    facts = (await desk.link.call("preflight", args)).result
+    runs = await server.all_runs(desk)
+    states = await patches.statuses(desk)
+    left = [run for run in runs if run.left]
+    return DryRun(
+        shlex.join(argv),
+        launching.shown_environment(profile),
+        tuple(status.name for status in states if status.disk is DiskState.ON),
+        facts,
+        tuple(_blocking(profile, facts)),
+        (*_warnings(facts), *(f"{run.left} processes of run {run.id} are left over" for run in left)),
+        await profile_check.check(profile, desk, ask=False),
+    )
+
+
+def _blocking(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
+    found = []
+    for owner in facts["listeners"]:
+        who = f"pid {owner['pid']} ({owner['user']}): {owner['title'][:80]}" if owner["pid"] else owner["user"]
+        found.append(f"port {profile.launch.port} is taken by {who}, on {owner['address']}")
+    if fault := facts["bind_fault"]:
+        found.append(f"--host {fault['address']} cannot be listened on: {fault['message']}")
+    if not facts["program"]:
+        found.append("the interpreter " + ("may not be executed" if facts["program_exists"] else "does not exist"))
+    if not facts["cwd_is_folder"]:
+        found.append(f"launch.workdir {profile.launch.workdir} is no folder")
+    return [*found, *(f"{path} does not exist" for path in facts["missing"])]
+
+
+def _warnings(facts: Mapping[str, Any]) -> list[str]:
+    found = [
+        f"pid {one['pid']} ({one['user'] or 'unknown login'}: {str(one['title'])[:60]}) holds {one['memory_mib'] or 0:,.0f} MiB of a GPU"
+        for one in facts["gpu_processes"] or ()
+    ]
+    cards: Sequence[Mapping[str, Any]] = facts["gpus"] or ()
+    free = [card["memory_total_mib"] - card["memory_used_mib"] for card in cards if _known(card)]
+    if free and max(free) - min(free) > ALIKE_MIB:
+        found.append(f"unbalanced memory: from {min(free):,.0f} to {max(free):,.0f} MiB are free on the GPUs")
+    for card in cards:
+        limit, usual = card["power_limit_w"], card["power_default_w"]
+        if limit is not None and usual is not None and limit < usual:
+            found.append(f"GPU {card['index']} is capped at {limit:g} of {usual:g} W")
+    found += [
+        f"only {disk['free_mib']:,.0f} MiB are free at {disk['path']}"
+        for disk in facts["disks"]
+        if disk["free_mib"] is not None and disk["free_mib"] < launching.FREE_MIB
+    ]
+    return found
+
+
+def _known(card: Mapping[str, Any]) -> bool:
+    return card["memory_total_mib"] is not None and card["memory_used_mib"] is not None
