@@ -33,6 +33,22 @@ WANTED = (
     "vllm:num_preemptions_total",
     "vllm:prefix_cache_queries_total",
     "vllm:prefix_cache_hits_total",
+    "vllm:spec_decode_num_drafts_total",
+    "vllm:spec_decode_num_accepted_tokens_total",
+    "llamacpp:n_decode_total",
+    "llamacpp:n_busy_slots_per_decode",
+    "llamacpp:prompt_tokens_total",
+    "llamacpp:prompt_tokens_cached_total",
+    "llamacpp:requests_processing",
+    "llamacpp:requests_deferred",
+    "llamacpp:kv_cache_usage_ratio",
+    "llamacpp:spec_decode_num_drafts_total",
+    "llamacpp:spec_decode_num_accepted_tokens_total",
+    *(
+        f"{engine}:{name}_seconds_bucket"
+        for engine in ("sglang", "vllm")
+        for name in ("time_to_first_token", "inter_token_latency", "time_per_output_token", "e2e_request_latency")
+    ),
 )
 """Series that are read; the other thousand lines of a scrape are not parsed."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from console.domain.throughput import ThroughputSample
-from console.telemetry.throughput import Reading, Speeds, from_loads, from_metrics, from_server_info, merged
+from console.telemetry import metrics
+from console.telemetry.latencies import Latencies
+from console.telemetry.throughput import Reading, Speeds, from_loads, from_series, from_server_info, merged
 
 if TYPE_CHECKING:
     import httpx
@@ -30,6 +32,8 @@ class EngineSources:
         self._client = client
         self._offset_s = clock_offset_s
         self._speeds = Speeds()
+        self._latencies = Latencies()
+        self._series: Sequence[metrics.Series] = ()
         self._failed: dict[str, float] = {}
         self._why: dict[str, str] = {}
 
@@ -41,13 +45,15 @@ class EngineSources:
             return ThroughputSample(
                 time.time() + self._offset_s, "", reason=why or "no source answered", received=time.monotonic()
             )
-        return replace(self._speeds.step(reading), received=time.monotonic())
+        told = self._latencies.step(reading.time, self._series) if reading.source == "/metrics" else {}
+        return replace(self._speeds.step(reading), received=time.monotonic(), latencies=told)
 
     async def reading(self) -> Reading | None:
         """Return what the best source says now."""
         text = await self._get("/metrics")
         if text is not None:
-            found = from_metrics(text, self._now())
+            self._series = metrics.parse(text)
+            found = from_series(self._series, self._now())
             if found.running is not None or found.decoded is not None:
                 return found
             self._fail("/metrics", "nothing known in it")

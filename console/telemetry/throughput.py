@@ -39,13 +39,21 @@ class Reading:
     kv_usage: float | None = None
     cache_hit: float | None = None
     retracted: float | None = None
+    accept_length: float | None = None
+    """Tokens taken a step with speculative decoding, as the engine says or counts since its start."""
 
 
 def from_metrics(text: str, time: float) -> Reading:
-    """Return a scrape of SGLang's or vLLM's `/metrics`."""
-    series = metrics.parse(text)
-    vllm = any(one.name.startswith("vllm:") for one in series)
-    return _vllm(series, time) if vllm else _sglang(series, time)
+    """Return a scrape of `/metrics` of SGLang, vLLM or llama.cpp."""
+    return from_series(metrics.parse(text), time)
+
+
+def from_series(series: Sequence[metrics.Series], time: float) -> Reading:
+    """Return a scrape that was parsed."""
+    kinds = {one.name.partition(":")[0] for one in series}
+    if "vllm" in kinds:
+        return _vllm(series, time)
+    return _llamacpp(series, time) if "llamacpp" in kinds else _sglang(series, time)
 
 
 def _sglang(series: Sequence[metrics.Series], time: float) -> Reading:
@@ -65,6 +73,7 @@ def _sglang(series: Sequence[metrics.Series], time: float) -> Reading:
         active=_open_requests(series),
         kv_usage=_largest([metrics.highest(series, name) for name in usages]),
         retracted=metrics.total(series, "sglang:num_retracted_requests_total"),
+        accept_length=metrics.highest(series, "sglang:spec_accept_length") or None,
     )
 
 
@@ -93,7 +102,35 @@ def _vllm(series: Sequence[metrics.Series], time: float) -> Reading:
             [metrics.highest(series, name) for name in ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")]
         ),
         retracted=metrics.total(series, "vllm:num_preemptions_total"),
+        accept_length=_accepted(series, "vllm"),
     )
+
+
+def _llamacpp(series: Sequence[metrics.Series], time: float) -> Reading:
+    """Return a scrape of llama.cpp's server.
+
+    It counts output tokens when a request ends; decode steps times busy slots are counted at once, and a step that
+    computes a prompt counts as one token.
+    """
+    steps, busy = (metrics.total(series, f"llamacpp:{name}") for name in ("n_decode_total", "n_busy_slots_per_decode"))
+    return Reading(
+        time,
+        "/metrics",
+        decoded=None if steps is None or busy is None else steps * busy,
+        prefilled=metrics.total(series, "llamacpp:prompt_tokens_total"),
+        cached=metrics.total(series, "llamacpp:prompt_tokens_cached_total"),
+        running=metrics.total(series, "llamacpp:requests_processing"),
+        queued=metrics.total(series, "llamacpp:requests_deferred"),
+        kv_usage=metrics.highest(series, "llamacpp:kv_cache_usage_ratio"),
+        accept_length=_accepted(series, "llamacpp"),
+    )
+
+
+def _accepted(series: Sequence[metrics.Series], engine: str) -> float | None:
+    """Return the mean tokens of a speculative step: the accepted drafts and the one that is always made."""
+    drafts = metrics.total(series, f"{engine}:spec_decode_num_drafts_total")
+    accepted = metrics.total(series, f"{engine}:spec_decode_num_accepted_tokens_total")
+    return 1 + accepted / drafts if drafts and accepted is not None else None
 
 
 def from_loads(reply: object, time: float) -> Reading | None:
@@ -176,6 +213,9 @@ class Speeds:
             kv_usage=now.kv_usage,
             cache_hit=_hits(last, now) if now.cached is not None else now.cache_hit,
             retracted=_whole(now.retracted),
+            retracted_per_s=_rate(last, now, "retracted"),
+            accept_length=None if idle else now.accept_length,
+            input_tokens=now.prefilled,
             idle=idle,
             stale=stale,
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from console.domain.diagnosis import CAUSELESS, Confidence
 from console.domain.run import UP, RunPhase
 from console.domain.text import clean, dash
+from console.domain.throughput import ThroughputSample
 from console.state.store import Snapshot
 from console.ui import clock
 from console.ui.drawing import Span, age, braille, columns, fit, marked, spread, width_of, wrapped
@@ -82,6 +83,18 @@ def why_lines(snapshot: Snapshot, width: int, most: int) -> list[list[Span]]:
     return lines
 
 
+def _waits(sample: ThroughputSample) -> list[list[Span]]:
+    """Return what requests waited in the last half minute, as the engine's histograms tell, and the accept length."""
+    told = []
+    for word, name in (("TTFT", "ttft"), ("ITL", "itl")):
+        found = sample.latencies.get(name)
+        if found is not None and found.p50_ms is not None:
+            told.append([(f"   {word} p50 ", "dim"), (f"{dash(found.p50_ms)} ms", "strong")])
+    if sample.accept_length is not None:
+        told.append([("   accepts ", "dim"), (dash(sample.accept_length, 2), "strong"), (" a step", "dim")])
+    return told
+
+
 class Throughput(Painting, Framed, can_focus=True):
     """How fast the server is now."""
 
@@ -139,6 +152,9 @@ class Throughput(Painting, Framed, can_focus=True):
             (dash(per_watt, 2), "strong"),
             (" tok/s per W", "dim"),
         ]
+        for piece in _waits(sample):
+            if width_of(cost) + width_of(piece) <= width:
+                cost += piece
         return [
             spread(head, self._target(width - width_of(head) - 2), width),
             *rows,
