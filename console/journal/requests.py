@@ -38,3 +38,31 @@ async def requests_of(journal: Journal, host: str, run_id: str) -> list[dict[str
         ]
 
     return await journal.transact(read)
+
+
+async def recorded(journal: Journal, host: str, run_id: str) -> list[dict[str, Any]]:
+    """Return what each measurement of a run recorded over time, in their order.
+
+    Each has `concurrency`, `repeat`, `started_at`, `power` (rows of time and W by GPU) and `course`; what was not kept
+    is empty.
+    """
+
+    def read(db: sqlite3.Connection) -> list[dict[str, Any]]:
+        found = db.execute(
+            "SELECT concurrency, repeat, started_at, telemetry.rows AS power, requests.data AS packed FROM measurements"
+            " LEFT JOIN telemetry USING (number) LEFT JOIN requests USING (number)"
+            " WHERE host = ? AND run_id = ? ORDER BY number",
+            (host, run_id),
+        )
+        return [
+            {
+                "concurrency": row["concurrency"],
+                "repeat": row["repeat"],
+                "started_at": row["started_at"],
+                "power": json.loads(zlib.decompress(row["power"])) if row["power"] else [],
+                "course": json.loads(zlib.decompress(row["packed"])).get("course") if row["packed"] else None,
+            }
+            for row in found.fetchall()
+        ]
+
+    return await journal.transact(read)

@@ -120,3 +120,29 @@ def test_an_export_is_read_by_the_engines_own_names_and_by_people() -> None:
     nothing = run("runs", "export", "r1", "--requests")
     assert nothing.returncode == 1 and "no requests were kept" in nothing.stderr
     assert run("runs", "export", "--requests", "--format", "markdown").returncode == 2
+
+
+def test_a_replay_tells_every_recorded_moment_and_draws_it(tmp_path: Path) -> None:
+    asyncio.run(fill(Journal()))
+    assert run("runs", "replay", "r1").returncode == 1
+    asyncio.run(recorded_run(Journal()))
+    moments = objects(run("runs", "replay", "r3", "--json").stdout)
+    assert [(one["power_w"], one["output_tok_s"], one["concurrency"]) for one in moments] == [
+        (500.0, 40.0, 8), (None, 80.0, 8), (520.5, None, 8),
+    ]  # fmt: skip
+    assert moments[0]["time"] == "1970-01-01T00:16:40.000+00:00" and moments[0]["gpu_power_w"] == [250.0, 250.0]
+    picture = tmp_path / "r3.svg"
+    assert run("runs", "replay", "r3", "--plot", picture).returncode == 0
+    assert "<polyline" in picture.read_text() and "r3 on demo [DEMO]" in picture.read_text()
+    table = run("runs", "replay", "r3", "--csv").stdout.splitlines()
+    assert len(table) == 4 and table[0].startswith("run,host,badge,time")
+    assert run("runs", "replay", "r3", "--plot", "/no/such/folder/x.svg").returncode == 2
+
+
+async def recorded_run(journal: Journal) -> None:
+    """A run with three samples of power, the second of which lacks a GPU, and a course of two half seconds."""
+    one = Measurement("r3", 8, 0, 1000.0, 1.0, 8, 8, 0, 8, 60, 60.0, 8.0, NONE, NONE, NONE, NONE)
+    await journal.record_run(RunEntry("r3", "demo", "p", "sglang", 900.0, "DEMO"))
+    power = [[1000.0, [250.0, 250.0]], [1000.5, [250.0, None]], [1002.0, [260.0, 260.5]]]
+    course = {"bin_s": 0.5, "tokens": [20.0, 40.0], "running": [8.0, 7.5]}
+    await journal.record_measurement("demo", one, badge="DEMO", telemetry=power, load={"course": course})

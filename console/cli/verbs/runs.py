@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
-import io
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from console.cli.exports import as_csv, as_markdown, measurement_row, moment_row
 from console.cli.output import when
 from console.domain.text import dash
 from console.errors import UsageError
@@ -58,6 +57,11 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
         "--format", choices=FORMATS, help="jsonl (default), csv, markdown, or bench: as the engines' own clients"
     )
     exporting.add_argument("--requests", action="store_true", help="a row for each request instead (jsonl or csv)")
+    replaying = verb("replay", replay_run, "what a run recorded while it was measured, once more over time")
+    replaying.add_argument("run", metavar="RUN")
+    replaying.add_argument("--speed", type=float, default=10.0, metavar="N", help="times as fast; 0 does not wait")
+    replaying.add_argument("--plot", metavar="FILE", help="write a picture (SVG) of power and tok/s instead")
+    replaying.add_argument("--csv", action="store_true", help="a table instead")
     tagging = verb("tag", tag_run, "add tags to a run, or take them away")
     tagging.add_argument("run", metavar="RUN")
     tagging.add_argument("tags", metavar="TAG", nargs="+")
@@ -167,56 +171,22 @@ async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) 
 
         rows = [engine_names(one) for entry in entries for one in entry.measurements]
     else:
-        rows = [_row(entry, one) for entry in entries for one in entry.measurements]
+        rows = [measurement_row(entry, one) for entry in entries for one in entry.measurements]
     if not rows:
         out.say(
             "no requests were kept of that" if args.requests and entries else "nothing measured yet: tokwatt bench run"
         )
         return 1
     if form == "csv":
-        out.raw(_csv(rows).encode())
+        out.raw(as_csv(rows).encode())
     elif form == "markdown":
-        out.raw(_markdown(rows).encode())
+        out.raw(as_markdown(rows).encode())
     elif form == "bench":
         out.raw("".join(f"{json.dumps(row)}\n" for row in rows).encode())
     else:
         for row in rows:
             out.record(row)
     return 0
-
-
-def _csv(rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-TABLE = (
-    ("run", "run_id", 0),
-    ("concurrency", "concurrency_limit", 0),
-    ("repeat", "repeat", 0),
-    ("output tok/s", "output_throughput_tok_s", 1),
-    ("TTFT p50 ms", "ttft_p50_ms", 0),
-    ("ITL p50 ms", "itl_p50_ms", 1),
-    ("W", "power_mean_w", 0),
-    ("J/token", "energy_j_per_token", 3),
-    ("failed", "failed", 0),
-    ("not to be compared", "tainted", 0),
-)
-"""Columns of the table for people: title, field, digits."""
-
-
-def _markdown(rows: list[dict[str, Any]]) -> str:
-    lines = ["| " + " | ".join(title for title, _, _ in TABLE) + " |", "|" + " --- |" * len(TABLE)]
-    for row in rows:
-        cells = []
-        for _, name, digits in TABLE:
-            value = row[name]
-            cells.append(dash(value, digits) if isinstance(value, float) or value is None else str(value))
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
 
 
 async def tag_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
@@ -248,21 +218,6 @@ async def note_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
     return 0 if text != entry.note else 6
 
 
-def _row(entry: RunEntry, one: Any) -> dict[str, Any]:
-    """Return a measurement as one flat row, its distributions as columns."""
-    row: dict[str, Any] = {"host": entry.host, "badge": entry.badge, "profile": entry.profile}
-    for name, value in dataclasses.asdict(one).items():
-        if name.endswith("_ms") and isinstance(value, dict):
-            row |= {f"{name[:-3]}_{statistic}": number for statistic, number in value.items()}
-        elif name == "tainted":
-            row[name] = "; ".join(value)
-        elif name == "started_at":
-            row[name] = when(value)
-        elif name != "protocol":
-            row[name] = value
-    return row
-
-
 def _plain(entry: RunEntry, *, whole: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "id": entry.id,
@@ -283,3 +238,37 @@ def _plain(entry: RunEntry, *, whole: bool) -> dict[str, Any]:
     else:
         found["measurements"] = len(entry.measurements)
     return found
+
+
+async def replay_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
+    """Print the recorded moments of a run at their own pace, or keep them; 1 when none were recorded."""
+    from pathlib import Path
+
+    from console.operations import replay
+    from console.operations.compare import find_run
+
+    entry = await find_run(args.run)
+    frames = await replay.frames_of(entry)
+    if not frames:
+        out.say(f"run {entry.id}: nothing was recorded over time")
+        return 1
+    if args.plot:
+        try:
+            Path(args.plot).write_text(replay.picture(entry, frames), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{args.plot}: cannot be written", error.strerror or str(error)) from error
+        out.say(f"wrote {args.plot}")
+        return 0
+    if args.csv:
+        out.raw(as_csv([moment_row(entry, frame) for frame in frames]).encode())
+        return 0
+    async for frame in replay.replayed(frames, 0.0 if out.json else args.speed):
+        row = moment_row(entry, frame)
+        if out.json:
+            out.record(row)
+        else:
+            out.line(
+                f"{row['time']}  {entry.badge or 'REPLAY'}  concurrency {frame.concurrency}"
+                f"  {dash(frame.total_w)} W  {dash(frame.output_tok_s)} tok/s"
+            )
+    return 0
