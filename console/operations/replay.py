@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from console.journal.records import RunEntry
 from console.journal.requests import recorded
 
 WIDE, HIGH, LEFT, TOP = 960, 360, 70, 30
+
+GAP_S = 2.0
+"""A longer pause between two moments is drawn as this long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +70,40 @@ async def replayed(frames: Sequence[Frame], speed: float) -> AsyncIterator[Frame
         last = frame
 
 
+def shown_times(frames: Sequence[Frame]) -> list[float]:
+    """Return the seconds of each frame on the axis of a picture: pauses between measurements are cut short."""
+    told = [0.0]
+    for earlier, later in itertools.pairwise(frames):
+        told.append(told[-1] + min(GAP_S, max(0.0, later.time - earlier.time)))
+    return told
+
+
 def picture(entry: RunEntry, frames: Sequence[Frame]) -> str:
-    """Return an SVG of power and output tok/s over time, with a mark for each measurement."""
-    began, ended = frames[0].time, max(frames[-1].time, frames[0].time + 1.0)
-    watts = [(frame.time, frame.total_w) for frame in frames]
-    speeds = [(frame.time, frame.output_tok_s) for frame in frames]
-    most_w = max((value for _, value in watts if value is not None), default=1.0) or 1.0
-    most_tok = max((value for _, value in speeds if value is not None), default=1.0) or 1.0
+    """Return an SVG of power and output tok/s over time, with a mark and the concurrency for each measurement."""
+    times = shown_times(frames)
+    lasted = max(times[-1], 1.0)
+    watts, speeds = [frame.total_w for frame in frames], [frame.output_tok_s for frame in frames]
+    most_w = max((value for value in watts if value is not None), default=0.0)
+    most_tok = max((value for value in speeds if value is not None), default=0.0)
 
     def x(time: float) -> float:
-        return LEFT + (time - began) / (ended - began) * (WIDE - 2 * LEFT)
+        return LEFT + time / lasted * (WIDE - 2 * LEFT)
 
-    def line(points: Sequence[tuple[float, float | None]], most: float, ink: str) -> str:
-        told = " ".join(
-            f"{x(time):.1f},{TOP + (1 - value / most) * (HIGH - 2 * TOP):.1f}"
-            for time, value in points
-            if value is not None
-        )
-        return f'<polyline fill="none" stroke="{ink}" stroke-width="1.5" points="{told}"/>' if told else ""
+    def line(values: Sequence[float | None], most: float, ink: str) -> str:
+        pieces: list[list[str]] = [[]]
+        for place, (time, value) in enumerate(zip(times, values, strict=True)):
+            if value is None or (place and frames[place].time - frames[place - 1].time > GAP_S):
+                pieces.append([])
+            if value is not None and most:
+                pieces[-1].append(f"{x(time):.1f},{TOP + (1 - value / most) * (HIGH - 2 * TOP):.1f}")
+        style = f'fill="none" stroke="{ink}" stroke-width="1.5"'
+        return "".join(f'<polyline {style} points="{" ".join(piece)}"/>' for piece in pieces if len(piece) > 1)
 
-    marks, seen = [], set()
-    for frame in frames:
-        if (frame.concurrency, frame.repeat) not in seen:
-            seen.add((frame.concurrency, frame.repeat))
-            place = x(frame.time)
+    marks, last = [], None
+    for time, frame in zip(times, frames, strict=True):
+        if (frame.concurrency, frame.repeat) != last:
+            last = (frame.concurrency, frame.repeat)
+            place = x(time)
             marks.append(
                 f'<line x1="{place:.1f}" x2="{place:.1f}" y1="{TOP}" y2="{HIGH - TOP}" stroke="#999" stroke-dasharray="3"/>'
                 f'<text x="{place + 3:.1f}" y="{TOP + 10}" fill="#666">{frame.concurrency}</text>'
@@ -104,10 +118,13 @@ def picture(entry: RunEntry, frames: Sequence[Frame]) -> str:
             *marks,
             line(watts, most_w, "#d9822b"),
             line(speeds, most_tok, "#2b6cb0"),
-            f'<text x="4" y="{TOP + 4}" fill="#d9822b">{most_w:,.0f} W</text>',
-            f'<text x="{WIDE - LEFT + 4}" y="{TOP + 4}" fill="#2b6cb0">{most_tok:,.0f} tok/s</text>',
+            f'<text x="4" y="{TOP + 4}" fill="#d9822b">{most_w:,.0f} W</text>' if most_w else "",
+            f'<text x="{WIDE - LEFT + 4}" y="{TOP + 4}" fill="#2b6cb0">{most_tok:,.0f} tok/s</text>'
+            if most_tok
+            else "",
+            f'<text x="{LEFT - 12}" y="{HIGH - TOP}" fill="#666">0</text>',
             f'<text x="{LEFT}" y="{HIGH - 8}" fill="#666">0 s</text>',
-            f'<text x="{WIDE - LEFT - 30}" y="{HIGH - 8}" fill="#666">{ended - began:,.0f} s</text>',
+            f'<text x="{WIDE - LEFT - 30}" y="{HIGH - 8}" fill="#666">{lasted:,.0f} s</text>',
             "</svg>\n",
         ]
     )
