@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from console.domain.installed import PackageCheck
+from console.domain.patch import DiskState
 from console.domain.profile import EngineSection, LaunchSection, Profile
 from console.errors import UsageError
-from console.operations import installed, patch_capture
+from console.operations import installed, patch_capture, patches
 from console.operations.desk import Desk
 from tests.local import desk, ssh_desk
 from tests.wheels import commit_all, wheel
@@ -75,7 +76,9 @@ async def test_three_edited_files_are_listed_and_nothing_else(
     path = await patch_capture.capture(ssh_desk, "by-hand", changed=True, wheels=[str(file)])
     diff = path.with_suffix(".diff").read_text()
     assert diff.count("+# by hand") == 3
-    assert "+++ b/srt/model_executor/model_runner.py" in diff
+    assert "+++ b/sglang/srt/model_executor/model_runner.py" in diff
+    (status,) = await patches.statuses(ssh_desk, [str(path)])
+    assert (status.disk, len(status.files)) == (DiskState.ON, 3)
 
 
 def package_in(folder: Path, name: str = "sglang") -> Path:
