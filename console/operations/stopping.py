@@ -110,7 +110,7 @@ class _Stop:
             return
         path, body = engine(run.engine).abort
         if not path:
-            say("this engine cannot be told to abort its requests")
+            say(f"requests end with the server: {run.engine} has no call that aborts them")
             return
         try:
             async with http_client(desk.link, run.port, timeout_s=2) as client:

@@ -58,7 +58,7 @@ async def test_the_life_of_a_server(llama_bay: Bay) -> None:
     stopped = await server.stop(desk, run, grace_s=30)
     assert (stopped.phase, stopped.failure, stopped.exit_status) == (RunPhase.EXITED, None, 0)
     assert not list(alive(run))
-    assert "no request to abort: llamacpp has no call for it" in llama_bay.said
+    assert "requests end with the server: llamacpp has no call that aborts them" in llama_bay.said
     assert f"every process gone · port {run.port} free · GPU memory not checked (no nvidia-smi)" in llama_bay.said
     assert "SIGKILL" not in " ".join(llama_bay.said)
     again = await server.status(await llama_bay.desk(profile))
