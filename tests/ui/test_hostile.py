@@ -128,7 +128,7 @@ def test_a_hostile_host_reaches_the_terminal_as_signs_only(size: tuple[int, int]
             os.write(fd, key)
             out += quiet(fd)
         os.write(fd, b"y")
-        copied = quiet(fd)
+        copied = written(fd, b"\x1b]52;c;") + quiet(fd)
         os.write(fd, b"D")
         out += written(fd, b"diff-" + CONTROL)
         for key in (b"s", b"W", b"="):
