@@ -120,6 +120,11 @@ COMMON: tuple[Signature, ...] = (
         r"method specified in the `?quantization`? argument \((?P<asked>[^)]*)\)",
         r"quantization \g<asked> is asked for, the model is \g<have>",
     ),
+    sig(
+        "json",
+        r"Error: .{0,40}config file at '(?P<what>[^'{}]+)' is not a valid JSON file",
+        r"the config file at '\g<what>' is not a valid JSON file",
+    ),
     sig("json", r"json\.decoder\.JSONDecodeError: (?P<what>.{0,160})", r"a JSON value or file cannot be read: \g<what>"),
     # GPU, driver, CUDA
     sig("gpu-count", r"CUDA error: invalid device ordinal", "more GPUs are asked for than there are"),

@@ -255,3 +255,19 @@ def test_messages_of_users_and_of_healthy_servers_are_no_failures() -> None:
     records = read(("\n".join(lines) + "\n").encode())
     assert len(records) == 5
     assert not [record.raw for record in records if record.kind is LogKind.FAILURE]
+
+
+def test_a_broken_config_is_named_by_its_file_although_the_parser_failed_first() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/x/configuration_utils.py", line 884, in _get_config_dict\n'
+        "    config_dict = cls._dict_from_json_file(resolved_config_file)\n"
+        "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 1 column 38 (char 37)\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "/x/configuration_utils.py", line 889, in _get_config_dict\n'
+        "    f\"It looks like the config file at '{resolved_config_file}' is not a valid JSON file.\"\n"
+        "OSError: It looks like the config file at '/m/config.json' is not a valid JSON file.\n"
+    )
+    failure = watched(read((HEAD + text).encode())).failure(ended=True)
+    assert failure is not None and failure.cause == "the config file at '/m/config.json' is not a valid JSON file"
