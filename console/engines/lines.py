@@ -23,6 +23,15 @@ _UNITS = (
 )
 
 
+Phases = tuple[tuple[str, str, re.Pattern[str]], ...]
+"""Name of a start-up step, `begin`, `point` or `end`, and how a message begins that tells it."""
+
+
+def phases(*rows: tuple[str, str, str]) -> Phases:
+    """Return a table of start-up messages, its patterns compiled."""
+    return tuple((name, step, re.compile(pattern)) for name, step, pattern in rows)
+
+
 def access(message: str) -> dict[str, object] | None:
     """Return method, path and status of uvicorn's access line; `None` when it is none."""
     found = ACCESS.match(message[:ACCESS_LIMIT]) if '"' in message[:200] else None

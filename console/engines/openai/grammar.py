@@ -18,26 +18,23 @@ _SPEED = re.compile(
     r"(?P<ms>[\d.]+) ms /\s*(?P<tokens>\d+) tokens .*?(?P<speed>[\d.]+|inf|nan) tokens per second"
 )
 
-PHASES: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
-    (name, step, re.compile(pattern))
-    for name, step, pattern in (
-        ("arguments", "point", r"(?:srv\s+init: |main: )?(?:initializing \.\.\.$|build(?:_info)?: )"),
-        ("weights", "begin", r"(?:srv\s+\w+: |main: )?loading model"),
-        ("weights", "point", r"load_tensors: |llama_model_loader: "),
-        (
-            "kv cache",
-            "begin",
-            r"llama_context: |llama_kv_cache\w*: |(?:srv\s+load_model: )?initializing,? (?:slots, )?n_slots",
-        ),
-        ("warm-up", "begin", r"(?:common_init_from_params: )?warming up the model"),
-        ("http", "begin", r"(?:srv\s+\w+: |main: )?model loaded"),
-        ("ready", "point", r"(?:srv\s+\w+: |main: )?(?:server is )?listening on (?:http|unix)"),
-        ("stopping", "point", r"(?:srv\s+\S+: )?(?:\S+: )?(?:cleaning up before exit|Received (?:second )?interrupt)"),
-        # uvicorn, of servers that stand on it
-        ("http", "begin", r"INFO:\s+(?:Started server process|Waiting for application startup)"),
-        ("ready", "point", r"INFO:\s+Application startup complete"),
-        ("stopping", "point", r"INFO:\s+(?:Shutting down|Application shutdown complete|Finished server process)"),
-    )
+PHASES: lines.Phases = lines.phases(
+    ("arguments", "point", r"(?:srv\s+init: |main: )?(?:initializing \.\.\.$|build(?:_info)?: )"),
+    ("weights", "begin", r"(?:srv\s+\w+: |main: )?loading model"),
+    ("weights", "point", r"load_tensors: |llama_model_loader: "),
+    (
+        "kv cache",
+        "begin",
+        r"llama_context: |llama_kv_cache\w*: |(?:srv\s+load_model: )?initializing,? (?:slots, )?n_slots",
+    ),
+    ("warm-up", "begin", r"(?:common_init_from_params: )?warming up the model"),
+    ("http", "begin", r"(?:srv\s+\w+: |main: )?model loaded"),
+    ("ready", "point", r"(?:srv\s+\w+: |main: )?(?:server is )?listening on (?:http|unix)"),
+    ("stopping", "point", r"(?:srv\s+\S+: )?(?:\S+: )?(?:cleaning up before exit|Received (?:second )?interrupt)"),
+    # uvicorn, of servers that stand on it
+    ("http", "begin", r"INFO:\s+(?:Started server process|Waiting for application startup)"),
+    ("ready", "point", r"INFO:\s+Application startup complete"),
+    ("stopping", "point", r"INFO:\s+(?:Shutting down|Application shutdown complete|Finished server process)"),
 )
 _SEVERITIES = {"W": "warning", "E": "error"}
 

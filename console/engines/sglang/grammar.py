@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from console.domain.run import LogKind
+from console.engines import lines
 from console.engines.causes import COMPILER
 from console.engines.prefixes import seconds_between
 from console.engines.protocol import Sense
@@ -15,11 +16,6 @@ from console.engines.sglang import failures
 
 _BATCH = re.compile(r"(Prefill|Decode) batch(?: \[(\d+)\])?[.,]?\s*")
 _IDLE = re.compile(r"#running-req: 0(?!\d)")
-_ACCESS = re.compile(r'INFO:\s+(?:(\S+):(\d+) - )?"([A-Z]+) (\S+) HTTP/[\d.]+" (\d{3})')
-_BAR = re.compile(
-    r"\s*(?P<label>[^|]*?):?\s*(?P<pct>\d{1,3})%(?: Completed)? ?\|(?P<glyphs>[^|]*\|)? ?(?P<done>\d+)/(?P<total>\d+)"
-    r"(?: \[(?P<spent>[\d:?]+)<(?P<left>[\d:?]+),\s*(?P<rate>[^\]]*)\])?"
-)
 _ATTRIBUTE = re.compile(r"(\w+)=([^\s,)]+)(?: ?(GB))?")
 _NUMBER = re.compile(
     r"(?P<key>#?[A-Za-z][\w# ]*?)\s*(?:=|: )(?P<value>-?\d+(?:\.\d+)?)(?![\w.])(?: ?(?P<unit>GB|s\b))?"
@@ -51,35 +47,32 @@ NAMES = {
 
 USAGES = {"token_usage": "kv", "full_token_usage": "kv", "swa_token_usage": "swa", "mamba_usage": "mamba"}
 
-PHASES: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
-    (name, step, re.compile(pattern))
-    for name, step, pattern in (
-        ("arguments", "point", r"server_args="),
-        ("distributed", "begin", r"Init (?:torch distributed|parallel) begin"),
-        ("distributed", "point", r"sglang is using nccl=="),
-        ("distributed", "end", r"Init (?:torch distributed|parallel) ends"),
-        ("weights", "begin", r"Load weight begin"),
-        ("weights", "end", r"Load weight end"),
-        ("kv cache", "point", r"Using KV cache dtype|(?=.*KV).*#tokens: \d+"),
-        ("kv cache", "end", r"Memory pool end"),
-        ("autotune", "begin", r"Running FlashInfer autotune"),
-        ("autotune", "end", r"FlashInfer autotune completed"),
-        (
-            "prefill graphs",
-            "begin",
-            r"Capture piecewise CUDA graph begin|Capture \w+ prefill (?:cuda|CUDA) graph begin",
-        ),
-        ("prefill graphs", "end", r"Capture piecewise CUDA graph end|Capture \w+ prefill (?:cuda|CUDA) graph end"),
-        ("cuda graphs", "begin", r"Capture (?:\w+ )*(?:cuda|CUDA) graph begin"),
-        ("cuda graphs", "end", r"Capture (?:\w+ )*(?:cuda|CUDA) graph end"),
-        ("http", "begin", r"max_total_num_tokens=\d+"),
-        ("http", "point", r"INFO:\s+(?:Started server process|Waiting for application startup)"),
-        ("http", "point", r"INFO:\s+Application startup complete"),
-        ("http", "end", r"INFO:\s+Uvicorn running on"),
-        ("ready", "point", r"The server is fired up and ready to roll!"),
-        ("stopping", "point", r"SIGTERM received|Gracefully exiting|INFO:\s+Shutting down|kill_process_tree called"),
-        ("stopping", "point", r"INFO:\s+(?:Waiting for application shutdown|Application shutdown complete)"),
-    )
+PHASES: lines.Phases = lines.phases(
+    ("arguments", "point", r"server_args="),
+    ("distributed", "begin", r"Init (?:torch distributed|parallel) begin"),
+    ("distributed", "point", r"sglang is using nccl=="),
+    ("distributed", "end", r"Init (?:torch distributed|parallel) ends"),
+    ("weights", "begin", r"Load weight begin"),
+    ("weights", "end", r"Load weight end"),
+    ("kv cache", "point", r"Using KV cache dtype|(?=.*KV).*#tokens: \d+"),
+    ("kv cache", "end", r"Memory pool end"),
+    ("autotune", "begin", r"Running FlashInfer autotune"),
+    ("autotune", "end", r"FlashInfer autotune completed"),
+    (
+        "prefill graphs",
+        "begin",
+        r"Capture piecewise CUDA graph begin|Capture \w+ prefill (?:cuda|CUDA) graph begin",
+    ),
+    ("prefill graphs", "end", r"Capture piecewise CUDA graph end|Capture \w+ prefill (?:cuda|CUDA) graph end"),
+    ("cuda graphs", "begin", r"Capture (?:\w+ )*(?:cuda|CUDA) graph begin"),
+    ("cuda graphs", "end", r"Capture (?:\w+ )*(?:cuda|CUDA) graph end"),
+    ("http", "begin", r"max_total_num_tokens=\d+"),
+    ("http", "point", r"INFO:\s+(?:Started server process|Waiting for application startup)"),
+    ("http", "point", r"INFO:\s+Application startup complete"),
+    ("http", "end", r"INFO:\s+Uvicorn running on"),
+    ("ready", "point", r"The server is fired up and ready to roll!"),
+    ("stopping", "point", r"SIGTERM received|Gracefully exiting|INFO:\s+Shutting down|kill_process_tree called"),
+    ("stopping", "point", r"INFO:\s+(?:Waiting for application shutdown|Application shutdown complete)"),
 )
 _PHASE_FIRST = frozenset("sILULKMRFCmTSGkPD")
 
@@ -93,7 +86,6 @@ _WARNINGS = (
     "SIGTERM received",
 )
 
-BAR_LIMIT = 400
 GAP_S = 10.0
 """A pause this long before a decode line, and several times its neighbours', was idle time."""
 
@@ -112,11 +104,10 @@ class SglangGrammar:
         """Return what a message means."""
         if batch := _BATCH.match(message):
             return self._batch(message, batch, tuple(ranks.items()), clock)
-        if '"' in message[:200] and (access := _ACCESS.match(message[:4096])):
-            values = {"method": access[3], "path": access[4], "code": int(access[5])}
-            return Sense(LogKind.ACCESS, values)
-        if "%" in message and "|" in message and not stamped and (bar := _BAR.match(message[:BAR_LIMIT])):
-            return Sense(LogKind.PROGRESS, _progress(bar))
+        if (asked := lines.access(message)) is not None:
+            return Sense(LogKind.ACCESS, asked)
+        if not stamped and (bar := lines.progress(message)) is not None:
+            return Sense(LogKind.PROGRESS, _with_attributes(bar))
         if message.startswith(("Receive: ", "Finish: ")):
             return Sense()  # echoes what users sent
         if message.startswith("usage: "):
@@ -230,7 +221,7 @@ def named(key: str, value: str) -> tuple[str, object]:
 
 @functools.lru_cache(maxsize=1024)
 def _name(key: str) -> str:
-    return NAMES.get(key) or re.sub(r"[^a-z0-9]+", "_", key.lower()).strip("_")
+    return NAMES.get(key) or lines.word(key)
 
 
 def _number(text: str) -> object:
@@ -245,23 +236,11 @@ def _number(text: str) -> object:
     return number if math.isfinite(number) else None
 
 
-def _progress(bar: re.Match[str]) -> dict[str, object]:
-    label = bar["label"].strip()
-    values: dict[str, object] = {
-        "label": re.sub(r"\s*\([^)]*\)$", "", label),
-        "done": int(bar["done"]),
-        "total": int(bar["total"]),
-        "pct": int(bar["pct"]),
-    }
-    for name, text, unit in _ATTRIBUTE.findall(label):
-        values[f"{name}_gb" if unit else name] = _number(text)
-    for name in ("spent", "left"):
-        if bar[name] and "?" not in bar[name]:
-            seconds = 0
-            for part in bar[name].split(":"):
-                seconds = seconds * 60 + int(part or 0)
-            values[f"{name}_s"] = seconds
-    return values
+def _with_attributes(bar: dict[str, object]) -> dict[str, object]:
+    """Return where a bar stands, with the `name=value` pairs that SGLang puts into its label."""
+    label = str(bar["label"])
+    told = {f"{name}_gb" if unit else name: _number(text) for name, text, unit in _ATTRIBUTE.findall(label)}
+    return {**bar, "label": re.sub(r"\s*\([^)]*\)$", "", label), **told}
 
 
 def _numbers(message: str) -> dict[str, object]:
@@ -270,8 +249,7 @@ def _numbers(message: str) -> dict[str, object]:
         return {}
     values: dict[str, object] = {}
     for match in _NUMBER.finditer(message):
-        key = match["key"].rpartition(". ")[2]
-        name = re.sub(r"[^a-z0-9]+", "_", key.lower()).strip("_")
+        name = lines.word(match["key"].rpartition(". ")[2])
         name = "elapsed" if name == "time_elapsed" else name
         values[f"{name}_{match['unit'].lower()}" if match["unit"] else name] = _number(match["value"])
     return values

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.domain.run import Failure, LogKind, LogRecord, Rung
+from console.domain.run import LogKind, LogRecord, Rung
 from console.domain.text import SafeText, clean
-from console.engines.finder import FailureFinder
 from console.engines.sglang.failures import WAYS
+from console.engines.watching import FoundWatch
 
 ORDER = (
     "start",
@@ -40,28 +40,15 @@ class _Step:
     progress: float | None = None
 
 
-class SglangWatch:
+class SglangWatch(FoundWatch):
     """Follows one run; times are seconds after the log's first stamp."""
 
     def __init__(self) -> None:
+        super().__init__(WAYS)
         self._steps: dict[str, _Step] = {}
-        self._finder = FailureFinder(WAYS)
         self._base: datetime | None = None
         self._latest = 0.0
-        self._ready = False
-        self.ready_clock = ""
-        self.ready_s: float | None = None
         self.first_clock = ""
-
-    @property
-    def ready(self) -> bool:
-        """Whether the ready line was printed, and no fatal failure with it."""
-        return self._ready and self._finder.record() is None
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the log shows that an end was asked for."""
-        return self._finder.stopping
 
     def see(self, record: LogRecord) -> None:
         """Take the next record."""
@@ -76,11 +63,6 @@ class SglangWatch:
             if path in ("/model_info", "/get_model_info", "/generate", "/v1/completions"):
                 self._begin("warm-up", at)
 
-    @property
-    def ended(self) -> bool:
-        """Whether the log shows an end."""
-        return self._finder.ended
-
     def ladder(self) -> tuple[Rung, ...]:
         """Return the steps that were seen, in order."""
         rungs = []
@@ -88,14 +70,6 @@ class SglangWatch:
             step = self._steps[name]
             rungs.append(Rung(name, step.began, step.ended, SafeText(clean(step.note)), step.progress))
         return tuple(rungs)
-
-    def failure(self, *, ended: bool = False) -> Failure | None:
-        """Return the first cause."""
-        return self._finder.failure(ended=ended)
-
-    def failure_record(self, *, ended: bool = False) -> LogRecord | None:
-        """Return the record of the first cause."""
-        return self._finder.record(ended=ended)
 
     def _see_bar(self, record: LogRecord, at: float) -> None:
         label = str(record.values.get("label", "")).lower()

@@ -38,41 +38,38 @@ NAMES = {
 }
 """Keys that have one name over the versions, and over the engines; every other is kept under its own words."""
 
-PHASES: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
-    (name, step, re.compile(pattern))
-    for name, step, pattern in (
-        ("arguments", "point", r"non-default args: "),
-        ("engine", "begin", r"Initializing a (?:V\d )?LLM engine"),
-        ("distributed", "begin", r"world_size=\d+|(?:Initializing )?DP ?group|vLLM is using nccl=="),
-        ("distributed", "end", r"rank \d+ in world size \d+ is assigned"),
-        ("weights", "begin", r"Starting to load model "),
-        ("weights", "point", r"Loading weights took|Loading (?:drafter|draft) model|Using \w+ (?:attention )?backend"),
-        ("weights", "end", r"Model loading took "),
-        ("compile", "begin", r"Dynamo bytecode transform time|Start compiling|Warming up model for the compilation"),
-        ("compile", "point", r"Cache the graph|Compiling a graph|Directly load the compiled graph"),
-        ("compile", "end", r"torch\.compile takes|torch\.compile took|Warming up done"),
-        (
-            "kv cache",
-            "begin",
-            r"Available KV cache memory:|Initial free memory|Memory profiling takes|Explicitly set \(",
-        ),
-        ("kv cache", "end", r"(?:[\w+ ]+ )?KV cache size: |# (?:GPU|CUDA|\w+) blocks: "),
-        ("kv cache", "point", r"Maximum concurrency for "),
-        ("autotune", "begin", r"Running FlashInfer autotune"),
-        ("autotune", "end", r"FlashInfer autotun\w+ (?:completed|finished|done)"),
-        ("cuda graphs", "begin", r"Capturing (?:cudagraphs|CUDA graphs|the model) "),
-        ("cuda graphs", "end", r"Graph capturing finished in "),
-        ("warm-up", "end", r"init engine \(profile, create kv cache, warmup model\) took "),
-        ("http", "begin", r"Starting vLLM (?:API server|server)"),
-        ("http", "point", r"Started server process|Waiting for application startup"),
-        ("ready", "point", r"Application startup complete"),
-        (
-            "stopping",
-            "point",
-            r"\[shutdown\] (?!.*exited unexpectedly)|Shutting down|Waiting for application shutdown|Application shutdown complete|"
-            r"Received (?:shutdown signal|SIG\w+)|Finished server process",
-        ),
-    )
+PHASES: lines.Phases = lines.phases(
+    ("arguments", "point", r"non-default args: "),
+    ("engine", "begin", r"Initializing a (?:V\d )?LLM engine"),
+    ("distributed", "begin", r"world_size=\d+|(?:Initializing )?DP ?group|vLLM is using nccl=="),
+    ("distributed", "end", r"rank \d+ in world size \d+ is assigned"),
+    ("weights", "begin", r"Starting to load model "),
+    ("weights", "point", r"Loading weights took|Loading (?:drafter|draft) model|Using \w+ (?:attention )?backend"),
+    ("weights", "end", r"Model loading took "),
+    ("compile", "begin", r"Dynamo bytecode transform time|Start compiling|Warming up model for the compilation"),
+    ("compile", "point", r"Cache the graph|Compiling a graph|Directly load the compiled graph"),
+    ("compile", "end", r"torch\.compile takes|torch\.compile took|Warming up done"),
+    (
+        "kv cache",
+        "begin",
+        r"Available KV cache memory:|Initial free memory|Memory profiling takes|Explicitly set \(",
+    ),
+    ("kv cache", "end", r"(?:[\w+ ]+ )?KV cache size: |# (?:GPU|CUDA|\w+) blocks: "),
+    ("kv cache", "point", r"Maximum concurrency for "),
+    ("autotune", "begin", r"Running FlashInfer autotune"),
+    ("autotune", "end", r"FlashInfer autotun\w+ (?:completed|finished|done)"),
+    ("cuda graphs", "begin", r"Capturing (?:cudagraphs|CUDA graphs|the model) "),
+    ("cuda graphs", "end", r"Graph capturing finished in "),
+    ("warm-up", "end", r"init engine \(profile, create kv cache, warmup model\) took "),
+    ("http", "begin", r"Starting vLLM (?:API server|server)"),
+    ("http", "point", r"Started server process|Waiting for application startup"),
+    ("ready", "point", r"Application startup complete"),
+    (
+        "stopping",
+        "point",
+        r"\[shutdown\] (?!.*exited unexpectedly)|Shutting down|Waiting for application shutdown|Application shutdown complete|"
+        r"Received (?:shutdown signal|SIG\w+)|Finished server process",
+    ),
 )
 _UVICORN = re.compile(r"INFO:\s+")
 _QUOTED = frozenset(("logger.py", "request_logger.py"))
