@@ -6,11 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from console.domain.measurement import Percentiles
+from console.domain.measurement import ENOUGH, Percentiles
 from console.domain.profile import LimitsSection
-
-ENOUGH = {0.5: 2, 0.9: 10, 0.99: 100}
-"""Samples below which a percentile is not told: fewer than one of them would lie beyond it."""
 
 
 @dataclass(frozen=True, slots=True)

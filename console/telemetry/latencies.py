@@ -11,22 +11,10 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from console.domain.measurement import Percentiles
+from console.domain.measurement import ENOUGH, Percentiles
 from console.telemetry import metrics
 
 WINDOW_S = 30.0
-
-NAMES = {
-    "ttft": ("time_to_first_token_seconds",),
-    "itl": ("inter_token_latency_seconds", "time_per_output_token_seconds"),
-    "e2el": ("e2e_request_latency_seconds",),
-}
-"""Our word, and the engines' histograms for it, the newer name first."""
-
-SERIES = tuple(f"{engine}:{name}_bucket" for engine in ("sglang", "vllm") for names in NAMES.values() for name in names)
-
-ENOUGH = {0.5: 2, 0.9: 10, 0.99: 100}
-"""Samples below which a percentile is not told."""
 
 Buckets = Mapping[float, float]
 """Cumulative counts by upper bound in seconds."""
@@ -36,7 +24,7 @@ def buckets_of(series: Iterable[metrics.Series], names: Iterable[str]) -> dict[f
     """Return a histogram, data-parallel ranks summed; empty when no engine has it."""
     known = list(series)
     for name in names:
-        for engine in ("sglang", "vllm"):
+        for engine in metrics.WITH_HISTOGRAMS:
             own = [one for one in known if one.name == f"{engine}:{name}_bucket"]
             bounds = {one.labels["le"] for one in own if "le" in one.labels}
             if bounds:
@@ -83,15 +71,15 @@ class Latencies:
 
     def step(self, time: float, series: Iterable[metrics.Series]) -> dict[str, Percentiles]:
         """Take a scrape; return what the window saw, without the words that nothing was seen of."""
-        known = [one for one in series if one.name in SERIES]
-        now = {word: buckets_of(known, names) for word, names in NAMES.items()}
+        known = [one for one in series if one.name in metrics.BUCKETS]
+        now = {word: buckets_of(known, names) for word, names in metrics.HISTOGRAMS.items()}
         if self._kept and _fewer(self._kept[-1][1], now):
             self._kept.clear()  # the server was started anew
         self._kept.append((time, now))
         while len(self._kept) > 2 and time - self._kept[1][0] >= WINDOW_S:
             self._kept.popleft()
         first = self._kept[0][1]
-        found = {word: percentiles(first[word], now[word]) for word in NAMES if first[word] and now[word]}
+        found = {word: percentiles(first[word], now[word]) for word in metrics.HISTOGRAMS if first[word] and now[word]}
         return {word: one for word, one in found.items() if one.count}
 
 

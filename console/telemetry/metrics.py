@@ -9,6 +9,18 @@ from dataclasses import dataclass
 REPLICAS = ("tp_rank", "pp_rank", "moe_ep_rank", "ep_rank", "attn_cp_rank", "pid")
 """Labels whose series tell the same thing again: the largest is taken."""
 
+WITH_HISTOGRAMS = ("sglang", "vllm")
+HISTOGRAMS = {
+    "ttft": ("time_to_first_token_seconds",),
+    "itl": ("inter_token_latency_seconds", "time_per_output_token_seconds"),
+    "e2el": ("e2e_request_latency_seconds",),
+}
+"""Our word, and the engines' histograms for it, the newer name first."""
+
+BUCKETS = tuple(
+    f"{engine}:{name}_bucket" for engine in WITH_HISTOGRAMS for names in HISTOGRAMS.values() for name in names
+)
+
 WANTED = (
     "sglang:realtime_tokens_total",
     "sglang:generation_tokens_total",
@@ -44,11 +56,7 @@ WANTED = (
     "llamacpp:kv_cache_usage_ratio",
     "llamacpp:spec_decode_num_drafts_total",
     "llamacpp:spec_decode_num_accepted_tokens_total",
-    *(
-        f"{engine}:{name}_seconds_bucket"
-        for engine in ("sglang", "vllm")
-        for name in ("time_to_first_token", "inter_token_latency", "time_per_output_token", "e2e_request_latency")
-    ),
+    *BUCKETS,
 )
 """Series that are read; the other thousand lines of a scrape are not parsed."""
 
