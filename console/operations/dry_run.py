@@ -18,8 +18,6 @@ from console.operations.profile_check import Finding
 ALIKE_MIB = 1024.0
 """Free memory that differs by more between GPUs is unbalanced: engines refuse to start on it."""
 
-CACHES = ("~/.cache/huggingface", "~/.cache/flashinfer", "~/.triton/cache")
-
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
@@ -51,16 +49,7 @@ async def dry_run(desk: Desk) -> DryRun:
     profile = desk.must_profile()
     adapter = engine(profile.engine.kind)
     argv = adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
-    args = {
-        "port": profile.launch.port,
-        "bind": str(profile.launch.args.get("host", "")),
-        "program": argv[0],
-        "cwd": profile.launch.workdir,
-        "paths": list(adapter.model_paths(profile)),
-        "model": next(iter(adapter.model_paths(profile)), ""),
-        "caches": list(CACHES),
-    }
-    facts = (await desk.link.call("preflight", args)).result
+    facts = await launching.look(desk, profile, model=profile_check.model_folder(profile))
     runs = await server.all_runs(desk)
     states = await patches.statuses(desk)
     left = [run for run in runs if run.left]
@@ -71,7 +60,7 @@ async def dry_run(desk: Desk) -> DryRun:
         facts,
         tuple(_blocking(profile, facts)),
         (*_warnings(facts), *(f"{run.left} processes of run {run.id} are left over" for run in left)),
-        await profile_check.check(profile, desk, ask=False),
+        await profile_check.check(profile, desk, ask=False, looked=facts),
     )
 
 

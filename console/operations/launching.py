@@ -34,24 +34,50 @@ class Preflight:
     free_mib: float
 
 
-async def preflight(desk: Desk, profile: Profile) -> Preflight:
-    """Look at everything that would keep a launch from coming up, in one round trip.
+CACHES = ("~/.cache/huggingface", "~/.cache/flashinfer", "~/.triton/cache")
 
-    Raises:
-        UsageError: Interpreter, folder or model of the profile is not there.
+
+async def look(desk: Desk, profile: Profile, *, model: str = "") -> Mapping[str, Any]:
+    """Return all that the host says of what a launch would meet, in one round trip.
+
+    Args:
+        desk: Whose host.
+        profile: What would be launched.
+        model: Folder of the model, where its facts are wanted, too.
     """
     adapter = engine(profile.engine.kind)
     args = {
         "port": profile.launch.port,
+        "bind": str(profile.launch.args.get("host", "")),
         "program": adapter.command(profile)[0],
         "cwd": profile.launch.workdir,
         "paths": list(adapter.model_paths(profile)),
+        "model": model,
+        "caches": list(CACHES),
     }
-    said = (await desk.link.call("preflight", args)).result
+    return (await desk.link.call("preflight", args)).result
+
+
+async def preflight(desk: Desk, profile: Profile) -> Preflight:
+    """Look at everything that would keep a launch from coming up.
+
+    Raises:
+        UsageError: Interpreter, folder or model of the profile is not there.
+    """
+    return passed(desk, profile, await look(desk, profile))
+
+
+def passed(desk: Desk, profile: Profile, said: Mapping[str, Any]) -> Preflight:
+    """Return what a look found, unless it keeps a launch from coming up at all.
+
+    Raises:
+        UsageError: Interpreter, folder or model of the profile is not there.
+    """
     host, file = desk.link.host.name, profile.path or profile.name
     if not said["program"]:
         why = "may not be executed" if said["program_exists"] else "does not exist"
-        raise UsageError(f"{file}: engine.python {args['program']} {why} on {host}")
+        program = engine(profile.engine.kind).command(profile)[0]
+        raise UsageError(f"{file}: engine.python {program} {why} on {host}")
     if not said["cwd_is_folder"]:
         raise UsageError(f"{file}: launch.workdir {profile.launch.workdir} is no folder on {host}")
     if said["missing"]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from console.config.commands.dialects import dialect
 from console.config.commands.json_values import is_json
@@ -57,19 +57,22 @@ class Finding:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
-async def check(profile: Profile, desk: Desk | None, *, ask: bool = True) -> tuple[Finding, ...]:
+async def check(
+    profile: Profile, desk: Desk | None, *, ask: bool = True, looked: Mapping[str, Any] | None = None
+) -> tuple[Finding, ...]:
     """Return what is wrong with a profile; with a desk, also against the host's own install and model.
 
     Args:
         profile: The profile.
         desk: Its host, or `None` for the file alone.
         ask: Whether an install that was not asked for its flags before may be started to tell them.
+        looked: What `launching.look` said with the model's folder, where it was asked already.
     """
     model, gpus, install = demands.ModelFacts(), None, None
     found = [*_engine(profile), *_values(profile), *_spellings(profile), *_patches(profile), *_bench(profile)]
     if desk is not None:
         install = await _install(desk, profile, ask=ask)
-        told, model, gpus = await _on_host(desk, profile)
+        told, model, gpus = await _on_host(desk, profile, looked)
         found += [*told, *_compared(profile, install, ask=ask)]
     found += _demanded(profile, model, gpus, install.known if install is not None else {})
     return tuple(_once(_placed(profile, each) for each in found))
@@ -210,11 +213,14 @@ def _whole(name: str, known: Collection[str]) -> str:
     return longer[0] if name not in known and len(longer) == 1 else name
 
 
-async def _on_host(desk: Desk, profile: Profile) -> tuple[list[Finding], demands.ModelFacts, int | None]:
+async def _on_host(
+    desk: Desk, profile: Profile, looked: Mapping[str, Any] | None
+) -> tuple[list[Finding], demands.ModelFacts, int | None]:
     from console.operations import launching
 
     try:
-        met = await launching.preflight(desk, profile)
+        facts = looked or await launching.look(desk, profile, model=model_folder(profile))
+        met = launching.passed(desk, profile, facts)
     except RemoteError:
         raise
     except ConsoleError as error:
@@ -227,22 +233,19 @@ async def _on_host(desk: Desk, profile: Profile) -> tuple[list[Finding], demands
         first = f"pid {holders[0]['pid']} ({str(holders[0]['title'])[:60]})"
         others = f" and {len(holders) - 1} more hold" if len(holders) > 1 else " holds"
         found.append(Finding(WARNING, "", f"{first}{others} GPU memory now"))
-    said, gpus = await _model(desk, profile)
+    said, cards = facts.get("model"), facts.get("gpus")
     if said is not None and said.get("fault"):
         found.append(Finding(WARNING, _model_key(profile), f"{said.get('path')}: {said['fault']}"))
     for shard in _texts(said, "shards_missing")[:3]:
         found.append(Finding(ERROR, _model_key(profile), f"{shard} of the model's index is not there"))
-    return found + await _states(desk, profile), demands.model_facts(said), gpus
+    count = len(cards) if cards and model_folder(profile) else None
+    return found + await _states(desk, profile), demands.model_facts(said), count
 
 
-async def _model(desk: Desk, profile: Profile) -> tuple[Mapping[str, object] | None, int | None]:
-    """Return what the host says of the model's folder, and how many GPUs it has."""
+def model_folder(profile: Profile) -> str:
+    """Return the model's folder on the host; empty for a name of a hub, which is not asked."""
     folder = profile.launch.args.get(_model_key(profile).removeprefix("launch.args."))
-    if not isinstance(folder, str) or not folder.startswith("/"):
-        return None, None  # a name of a hub, which is not asked
-    said = (await desk.link.call("preflight", {"port": profile.launch.port, "model": folder})).result
-    model, cards = said.get("model"), said.get("gpus")
-    return model if isinstance(model, Mapping) else None, len(cards) if isinstance(cards, Sequence) and cards else None
+    return folder if isinstance(folder, str) and folder.startswith("/") else ""
 
 
 def _model_key(profile: Profile) -> str:
