@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from console.cli.output import when
 from console.domain.experiment import METRICS, ArmOutcome, ExperimentState, Rated, Verdict
 from console.domain.text import dash
+from console.operations.experiment_words import change_words, rollback_words
 
 if TYPE_CHECKING:
     from console.operations.experiments import Plan
@@ -88,21 +88,8 @@ def _spread(mean: float | None, sd: float | None, digits: int) -> str:
 
 
 def ratio_words(rung: Rated) -> str:
-    """Return `+122 % [+118, +125]`."""
-    if rung.ratio is None:
-        return "—"
-    text = f"{100 * (rung.ratio - 1):+.1f} %"
-    if rung.low is None or rung.high is None:
-        return f"{text} ({rung.pairs} pair{'s'[: rung.pairs != 1]}: no interval)"
-    return f"{text} [{100 * (rung.low - 1):+.1f}, {100 * (rung.high - 1):+.1f}]"
-
-
-def rollback_words(arm: ArmOutcome) -> str:
-    """Return when an arm was taken back, and its base ready again."""
-    if arm.rolled_back_at is None:
-        return ""
-    ready = f", {arm.rolled_back_to} relaunched, ready {_clock(arm.relaunched_at)}" if arm.relaunched_at else ""
-    return f"rolled back {_clock(arm.rolled_back_at)}{ready}"
+    """Return the change of an arm, or how few pairs there are."""
+    return change_words(rung, f"{rung.pairs} pair{'s'[: rung.pairs != 1]}: no interval")
 
 
 def confirmed_line(told: ExperimentState) -> Iterator[str]:
@@ -189,7 +176,3 @@ def _rung(rung: Rated) -> dict[str, Any]:
         "ratio_low": rung.low,
         "ratio_high": rung.high,
     }
-
-
-def _clock(epoch_s: float | None) -> str:
-    return "—" if epoch_s is None else time.strftime("%H:%M", time.localtime(epoch_s))

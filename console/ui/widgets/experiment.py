@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from console.domain.experiment import METRICS, ArmOutcome, ExperimentState, Rated, Verdict
 from console.domain.text import clean, dash
+from console.operations.experiment_words import change_words, rollback_words
 from console.ui.drawing import Span, bar, fit, wrapped
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.lines import Lines
@@ -213,7 +213,7 @@ def _arm_rows(arm: ArmOutcome, told: ExperimentState, width: int) -> Iterator[Ro
     details = [
         ", ".join(arm.changes) + (f" · on {arm.against}" if arm.against != "base" else ""),
         arm.reason,
-        rolled_back(arm),
+        rollback_words(arm),
     ]
     if arm.verdict is Verdict.INCONCLUSIVE and arm.more_pairs and "more pairs" not in arm.reason:
         details.append(f"about {arm.more_pairs} more pairs would settle it")
@@ -239,21 +239,8 @@ def interval(rung: Rated) -> Row:
 
 
 def ratio(rung: Rated) -> str:
-    """Return `+122.0 % [+118.0, +125.0]`."""
-    if rung.ratio is None:
-        return "—"
-    text = f"{100 * (rung.ratio - 1):+.1f} %"
-    if rung.low is None or rung.high is None:
-        return f"{text} ({rung.pairs} of 3 pairs)"
-    return f"{text} [{100 * (rung.low - 1):+.1f}, {100 * (rung.high - 1):+.1f}]"
-
-
-def rolled_back(arm: ArmOutcome) -> str:
-    """Return when an arm was taken back, and what it changed was ready again."""
-    if arm.rolled_back_at is None:
-        return ""
-    ready = f", {arm.rolled_back_to} relaunched, ready {_clock(arm.relaunched_at)}" if arm.relaunched_at else ""
-    return f"rolled back {_clock(arm.rolled_back_at)}{ready}"
+    """Return the change of an arm, or how far the pairs are."""
+    return change_words(rung, f"{rung.pairs} of 3 pairs")
 
 
 def _ink(rung: Rated, told: ExperimentState) -> str:
@@ -262,7 +249,3 @@ def _ink(rung: Rated, told: ExperimentState) -> str:
     better = rung.low > 1 if METRICS[told.metric].more_is_better else rung.high < 1
     worse = rung.high < 1 if METRICS[told.metric].more_is_better else rung.low > 1
     return "good" if better else "bad" if worse else "warn"
-
-
-def _clock(epoch_s: float) -> str:
-    return time.strftime("%H:%M", time.localtime(epoch_s))
