@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-
 ENOUGH = {0.5: 2, 0.9: 10, 0.99: 100}
 """Samples below which a percentile is not told: fewer than one of them would lie beyond it."""
 
