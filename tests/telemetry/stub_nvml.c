@@ -1,13 +1,15 @@
 /* A libnvidia-ml.so.1 for tests: 8 GPUs whose values tell which call and GPU they come from.
  *
  * STUB_NVML holds words: count=N, lost=I (GPU I fell off the bus), late=I (that happens after its tenth
- * utilisation reading), nofields, nopower=I, nomem=I, noinit=CODE, slow (throughput takes 20 ms a direction). */
+ * utilisation reading), nofields, nopower=I, nomem=I, noinit=CODE, slow (throughput takes 20 ms a direction),
+ * mig=I (GPU I is parted into three instances), noecc (as consumer cards), capped=I (its limit was set to 450 W),
+ * noshares (processes' shares are not told). */
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
 #include <time.h>
 
-enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, INSUFFICIENT = 7, LOST = 15 };
+enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT = 7, LOST = 15 };
 #define GPUS 16
 static int ids[GPUS];
 static int readings[GPUS];
@@ -48,7 +50,13 @@ int nvmlDeviceGetUUID(void *d, char *text, unsigned size) {
     snprintf(text, size, "GPU-%08d-0000-0000-0000-000000000000", *(int *)d); return OK;
 }
 int nvmlDeviceGetName(void *d, char *text, unsigned size) { GPU(d); snprintf(text, size, "Stub GPU"); return OK; }
-int nvmlDeviceGetEnforcedPowerLimit(void *d, unsigned *mw) { GPU(d); *mw = 600000; return OK; }
+int nvmlDeviceGetEnforcedPowerLimit(void *d, unsigned *mw) {
+    GPU(d); *mw = word("capped", -1) == i ? 450000 : 600000; return OK;
+}
+int nvmlDeviceGetPowerManagementLimit(void *d, unsigned *mw) { return nvmlDeviceGetEnforcedPowerLimit(d, mw); }
+int nvmlDeviceGetPowerManagementLimitConstraints(void *d, unsigned *least, unsigned *most) {
+    GPU(d); *least = 150000; *most = 600000; return OK;
+}
 int nvmlDeviceGetPowerManagementDefaultLimit(void *d, unsigned *mw) { GPU(d); *mw = 600000; return OK; }
 int nvmlDeviceGetMaxClockInfo(void *d, int kind, unsigned *mhz) { GPU(d); (void)kind; *mhz = 2430; return OK; }
 int nvmlDeviceGetCudaComputeCapability(void *d, int *major, int *minor) { GPU(d); *major = 12; *minor = 0; return OK; }
@@ -77,6 +85,7 @@ typedef struct { unsigned gpu, memory; } Utilization;
 int nvmlDeviceGetUtilizationRates(void *d, Utilization *u) {
     readings[*(int *)d]++;
     GPU(d);
+    if (word("mig", -1) == i) return NOT_SUPPORTED;
     u->gpu = i == 7 ? 0 : 100;
     u->memory = 20 + i;
     return OK;
@@ -104,5 +113,43 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *count, Process *p
     if (*count == 0) { *count = 1; return INSUFFICIENT; }
     *count = 1;
     processes[0].pid = 4000 + i; processes[0].used = 89000ull << 20;
+    return OK;
+}
+typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
+int nvmlDeviceGetPciInfo_v3(void *d, Pci *pci) {
+    GPU(d);
+    memset(pci, 0, sizeof *pci);
+    snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", 0x11 + i);
+    return OK;
+}
+int nvmlDeviceGetApplicationsClock(void *d, int kind, unsigned *mhz) { GPU(d); (void)kind; *mhz = 2300; return OK; }
+int nvmlDeviceGetDefaultApplicationsClock(void *d, int kind, unsigned *mhz) { GPU(d); (void)kind; *mhz = 2430; return OK; }
+int nvmlDeviceGetPersistenceMode(void *d, unsigned *on) { GPU(d); *on = i != 6; return OK; }
+int nvmlDeviceGetEccMode(void *d, unsigned *now, unsigned *pending) {
+    GPU(d);
+    if (word("noecc", 0)) return NOT_SUPPORTED;
+    *now = *pending = 1;
+    return OK;
+}
+int nvmlDeviceGetPcieReplayCounter(void *d, unsigned *count) { GPU(d); *count = i == 5 ? 1200 : 0; return OK; }
+int nvmlDeviceGetMigMode(void *d, unsigned *now, unsigned *pending) {
+    GPU(d); *now = *pending = word("mig", -1) == i; return OK;
+}
+int nvmlDeviceGetMaxMigDeviceCount(void *d, unsigned *count) { GPU(d); *count = 7; return OK; }
+int nvmlDeviceGetMigDeviceHandleByIndex(void *d, unsigned place, void **part) {
+    GPU(d);
+    if (place > 4 || place % 2) return NOT_FOUND;  /* instances need not be next to each other */
+    *part = d;
+    return OK;
+}
+typedef struct { unsigned pid; unsigned long long when; unsigned sm, memory, encoder, decoder; } Share;
+int nvmlDeviceGetProcessUtilization(void *d, Share *shares, unsigned *count, unsigned long long since) {
+    GPU(d);
+    if (word("noshares", 0)) return NOT_SUPPORTED;
+    if (i == 7) return NOT_FOUND;  /* nothing ran */
+    if (!shares) { *count = 2; return INSUFFICIENT; }
+    *count = 2;
+    shares[0] = (Share){4000 + i, since + 1000, 90, 20, 0, 0};
+    shares[1] = (Share){5000 + i, since + 1000, 4294967295u, 0, 0, 0};  /* seen of a process that just ended */
     return OK;
 }

@@ -51,6 +51,41 @@ async def test_every_value_of_eight_gpus(link: HostLink, nvml: pytest.MonkeyPatc
     assert abs(sample.time - time.time()) < 30
 
 
+async def test_limits_clocks_and_modes_that_seldom_change(link: HostLink, nvml: pytest.MonkeyPatch) -> None:
+    nvml.setenv("STUB_NVML", "capped=3")
+    sample = await first(link, lambda sample: any(gpu.pcie_replays is not None for gpu in sample.gpus))
+    gpu = sample.gpus[3]
+    assert (gpu.power_limit_w, gpu.power_requested_w, gpu.power_default_w) == (450, 450, 600)
+    assert (gpu.power_min_w, gpu.power_max_w) == (150, 600)
+    assert (gpu.app_clock_mhz, gpu.app_clock_default_mhz) == (2300, 2430)
+    assert gpu.pci_bus_id == "00000000:14:00.0"
+    assert [gpu.persistence for gpu in sample.gpus] == [True] * 6 + [False, True] and gpu.ecc is True
+    assert [gpu.pcie_replays for gpu in sample.gpus] == [0, 0, 0, 0, 0, 1200, 0, 0]
+    assert (sample.gpus[5].link, sample.gpus[5].link_best) == ("x8 gen5", "x16 gen5")
+
+
+async def test_shares_of_processes_without_those_that_make_no_sense(link: HostLink, nvml: pytest.MonkeyPatch) -> None:
+    sample = await first(link, lambda sample: any(gpu.shares_pct for gpu in sample.gpus))
+    assert sample.gpus[2].shares_pct == {4002: 90}  # 4,294,967,295 % of a process that had just ended is dropped
+    assert sample.gpus[7].shares_pct == {} and "shares_pct" not in sample.gpus[7].reasons
+
+
+async def test_what_a_card_has_not_is_unknown_with_its_reason(link: HostLink, nvml: pytest.MonkeyPatch) -> None:
+    nvml.setenv("STUB_NVML", "noecc noshares count=2")
+    sample = await first(link, lambda sample: any(gpu.energy_j is not None for gpu in sample.gpus))
+    assert [gpu.ecc for gpu in sample.gpus] == [None, None] and sample.gpus[0].reasons["ecc"] == "Not Supported"
+    assert sample.gpus[0].shares_pct == {} and sample.gpus[0].reasons["shares_pct"] == "Not Supported"
+
+
+async def test_a_gpu_in_parts_says_so_where_its_use_would_stand(link: HostLink, nvml: pytest.MonkeyPatch) -> None:
+    nvml.setenv("STUB_NVML", "mig=1 count=2")
+    sample = await first(link, lambda sample: bool(sample.gpus))
+    whole, parted = sample.gpus
+    assert (whole.mig, whole.gpu_util_pct) == ("", 100)
+    assert (parted.mig, parted.gpu_util_pct, parted.power_draw_w) == ("3 instances", None, 251)
+    assert parted.reasons["gpu_util_pct"] == "MIG is on (3 instances): not told for the whole GPU"
+
+
 async def test_an_error_is_a_named_unknown(link: HostLink, nvml: pytest.MonkeyPatch) -> None:
     nvml.setenv("STUB_NVML", "nopower=1 nomem=4")
     sample = await first(link, lambda sample: bool(sample.gpus))
