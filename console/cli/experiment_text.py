@@ -142,6 +142,7 @@ def document(told: ExperimentState) -> dict[str, Any]:
         "arms": [_arm(arm) for arm in told.outcomes],
         "ledger": [asdict(line) for line in told.ledger],
         "confirmed": [_rung(rung) for rung in told.confirmed],
+        "order": [{"stage": one.stage, "arms": list(one.arms), "done": one.done} for one in told.blocks],
         "notes": list(told.notes),
         "error": told.error or None,
     }
@@ -155,6 +156,7 @@ def _arm(arm: ArmOutcome) -> dict[str, Any]:
         "changes": list(arm.changes),
         "verdict": str(arm.verdict) if arm.against else None,
         "reason": arm.reason,
+        "so_far": arm.so_far or None,
         "more_pairs": arm.more_pairs,
         "rolled_back_to": arm.rolled_back_to if arm.rolled_back_at is not None else None,
         "rolled_back_at": None if arm.rolled_back_at is None else when(arm.rolled_back_at),

@@ -192,6 +192,18 @@ class ArmOutcome:
     relaunched_at: float | None = None
     """When the base was ready again."""
     runs: tuple[str, ...] = ()
+    so_far: str = ""
+    """Where an open arm stands by its pairs so far, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One round through the arms of a stage, in the order that they are measured in."""
+
+    stage: str
+    arms: tuple[str, ...]
+    done: int = 0
+    """How many of them were measured, from the left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +262,8 @@ class ExperimentState:
     noise_pct: float | None = None
     """Scatter of the ratio of two equal measurements within this experiment."""
     error: str = ""
+    blocks: tuple[Block, ...] = ()
+    """Rounds done, the one under way, and those of its stage that are still planned."""
 
     @property
     def verdict(self) -> Verdict:

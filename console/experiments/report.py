@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from console.domain.experiment import BASE, Arm, ArmOutcome, ExperimentSpec, ExperimentState, Rated, Verdict
+from console.domain.experiment import BASE, Arm, ArmOutcome, Block, ExperimentSpec, ExperimentState, Rated, Verdict
 from console.experiments import schedule
-from console.experiments.progress import Progress, Rules, folded
+from console.experiments.progress import CONFIRM, Progress, Rules, folded
 from console.experiments.statistics import pair_noise
 from console.experiments.verdicts import ledger, rated
 from console.journal.experiments import ExperimentEntry
@@ -99,7 +99,42 @@ def state_of(entry: ExperimentEntry) -> ExperimentState:
         notes=tuple(progress.notes),
         noise_pct=_noise(rules, progress),
         error=progress.error,
+        blocks=blocks_of(rules, progress),
     )
+
+
+def blocks_of(rules: Rules, progress: Progress) -> tuple[Block, ...]:
+    """Return the rounds that were measured, the one under way, and those of its stage that are planned."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for stage, block, arm in progress.visits:
+        found.setdefault((stage, block), []).append(arm)
+    done = {key: len(arms) for key, arms in found.items()}
+    step = schedule.next_step(rules, progress)
+    if isinstance(step, schedule.Visit):
+        if step.stage.startswith(CONFIRM):
+            winner = schedule.candidate(rules, progress)
+            arms, count = (*schedule.confirmed_against(rules, progress, winner), winner), rules.confirm
+        else:
+            children = schedule.children(rules, progress, step.stage)
+            arms = (step.stage, *(name for name in children if name not in progress.settled))
+            count = rules.repeats
+        for block in range(max(count, step.block + 1)):
+            have = found.setdefault((step.stage, block), [])
+            have += [arm for arm in schedule.order(block, arms) if arm not in have]
+    return tuple(Block(stage, tuple(arms), done.get((stage, at), 0)) for (stage, at), arms in found.items())
+
+
+def _so_far(rules: Rules, progress: Progress, arm: str) -> str:
+    """Return where an arm stands that is not decided yet."""
+    told = schedule.judged(rules, progress, arm)
+    if told.interval is None:
+        return told.reason if told.pairs else ""
+    low, high = told.interval.low, told.interval.high
+    if low <= 1.0 <= high:
+        more = told.more_pairs
+        return "not clear so far" + (f", about {more} more pairs would settle it" if more else "")
+    ahead = (low > 1.0) is rules.measure_of.more_is_better
+    return f"{'ahead' if ahead else 'behind'} so far, not yet by enough to stop early"
 
 
 def visits_left(rules: Rules, progress: Progress) -> int:
@@ -143,7 +178,7 @@ def _outcome(one: Mapping[str, Any], rules: Rules, progress: Progress) -> ArmOut
     rungs = [rated(rung, progress.pairs(parent, parent, name, rung)) for rung in rules.concurrency]
     told = replace(told, rungs=tuple(rung for rung in rungs if rung.pairs))
     if settled is None:
-        return told
+        return replace(told, so_far=_so_far(rules, progress, name) if told.rungs else "")
     reason, verdict = settled.reason, settled.verdict
     if settled.verdict is Verdict.SAME_ARM:
         reason = f"same as {settled.same_as}: {reason}" if settled.same_as != parent else reason

@@ -109,6 +109,15 @@ async def survey(app: TokwattApp, desk: Desk) -> None:
         app.reasons["package"] = error.one_line()
     await app.cockpit.source.load_tree()
     await app.look_at_files()
+    await _tell_of_experiments(app, desk)
+
+
+async def _tell_of_experiments(app: TokwattApp, desk: Desk) -> None:
+    """Say that an experiment was cut off on this host, since it left the host in a state of its own."""
+    from console.operations import experiments
+
+    for told, _ in (await experiments.interrupted(desk.link.host.name))[:1]:
+        app.say(f"experiment {told.id} is unfinished ({told.where or 'begun'}): X offers to resume it")
 
 
 async def follow_log(app: TokwattApp, desk: Desk, run: Run) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from console.domain.experiment import BASE, Verdict
 from console.experiments import schedule
-from console.experiments.progress import Progress, Rules, folded, take
+from console.experiments.progress import CONFIRM, Progress, Rules, folded, take
+from console.experiments.report import blocks_of
 from console.experiments.schedule import Finish, Leave, Refute, RollBack, Settle, Step, Visit, next_step
 
 Event = tuple[str, float, Mapping[str, Any]]
@@ -208,3 +209,23 @@ def test_the_deepest_kept_arm_wins() -> None:
     assert schedule.candidate(rules(ARMS), progress) == "cutlass"
     take(progress, "refuted", 0.0, {"arm": "cutlass", "reason": ""})
     assert schedule.candidate(rules(ARMS), progress) == "wide"
+
+
+def test_rounds_tell_what_was_measured_what_is_under_way_and_what_is_planned() -> None:
+    host = Host(rules({"wide": BASE, "dead": BASE}, repeats=4), {BASE: 880, "wide": 1950})
+    host.dead.add("dead")
+    seen: list[list[tuple[str, str, int]]] = []
+    for _ in range(60):
+        told = folded(host.events)
+        seen.append([(one.stage, " ".join(one.arms), one.done) for one in blocks_of(host.rules, told)])
+        step = next_step(host.rules, told)
+        if isinstance(step, Finish):
+            break
+        host.do(step)
+    planned = ["base wide dead", "dead wide base"] * 2
+    assert seen[0] == [(BASE, arms, 0) for arms in planned]
+    assert [(BASE, "base wide", 2), (BASE, "wide base", 1)] in [one[:2] for one in seen]  # the dead one left
+    fresh = [(f"{CONFIRM} wide", arms, 0) for arms in ("base wide", "wide base", "base wide")]
+    assert any(one[-3:] == fresh for one in seen)
+    whole = [(BASE, arms, 2) for arms in ("base wide", "wide base", "base wide")]
+    assert seen[-1] == whole + [(stage, arms, 2) for stage, arms, _ in fresh]

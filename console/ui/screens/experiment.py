@@ -19,13 +19,23 @@ from console.ui.drawing import Span, fit
 from console.ui.widgets.activity import Receipt
 from console.ui.widgets.experiment import ExperimentView
 from console.ui.widgets.frame import Framed
-from console.ui.widgets.inks import Painting
+from console.ui.widgets.key_line import KeyLine
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.status import Status
 from console.ui.worker import launch, owner
 
 if TYPE_CHECKING:
     from console.domain.experiment import ExperimentState
+
+
+MOST_ROWS = 8
+"""Experiments that are in sight at once where there is room."""
+
+
+def when(epoch_s: float) -> str:
+    """Return the time of day, with the day where it is another one."""
+    today = time.strftime("%m-%d") == time.strftime("%m-%d", time.localtime(epoch_s))
+    return time.strftime("%H:%M:%S" if today else "%m-%d %H:%M", time.localtime(epoch_s))
 
 
 class ExperimentLines(Lines, Framed):
@@ -40,7 +50,18 @@ class ExperimentLines(Lines, Framed):
     def fill(self, files: Sequence[Path], told: Sequence[ExperimentState]) -> None:
         """Show what there is."""
         self.rows, self.read = [*files, *told], True
+        self.styles.height = max(3, min(len(self.rows), MOST_ROWS)) + 2
         self.changed()
+
+    def show_state(self, told: ExperimentState) -> None:
+        """Show how one of them stands; a new one goes above the others."""
+        known = {one.id: at for at, one in enumerate(self.rows) if not isinstance(one, Path)}
+        if told.id in known:
+            self.rows[known[told.id]] = told
+            self.refresh()
+            return
+        files = [one for one in self.rows if isinstance(one, Path)]
+        self.fill(files, [told, *(one for one in self.rows if not isinstance(one, Path))])
 
     @property
     def chosen(self) -> Path | ExperimentState | None:
@@ -67,7 +88,7 @@ class ExperimentLines(Lines, Framed):
             (fit(clean(one.name), 18), "function"),
             (f" {clean(one.badge)}" if one.badge else "", "accent"),
             (f" {state}", "warn"),
-            (clean(words), ""),
+            (clean(words), "" if one.finished else "dim"),
         ]
 
     def empty(self) -> Sequence[Sequence[Span]]:
@@ -76,19 +97,10 @@ class ExperimentLines(Lines, Framed):
         return [[], [("  files in ./experiments and ~/.config/tokwatt/experiments", "dim")], [(f"  {said}", "dim")]]
 
 
-class ExperimentKeys(Painting):
-    """The keys of this screen."""
-
-    def lines(self, width: int, height: int) -> Sequence[Sequence[Span]]:
-        """Return the keys."""
-        pairs = (
-            ("enter", "plan, report"), ("r", "run"), ("t", "stop"), ("u", "resume"), ("a", "abandon"),
-            ("ctrl+s", "save winner"), ("esc", "back, it goes on"),
-        )  # fmt: skip
-        spans: list[Span] = [(" ", "")]
-        for key, word in pairs:
-            spans += [(key, "accent strong"), (f" {word}  ", "dim")]
-        return [spans]
+KEYS = (
+    ("enter", "plan, report"), ("r", "run"), ("t", "stop"), ("u", "resume"), ("a", "abandon"),
+    ("ctrl+s", "save winner"), ("y", "copy report"), ("esc", "back, it goes on"),
+)  # fmt: skip
 
 
 class ExperimentScreen(Screen[None]):
@@ -96,9 +108,8 @@ class ExperimentScreen(Screen[None]):
 
     CSS = """
     ExperimentScreen {
-        #status, ExperimentKeys { height: 1; }
-        #status { background: $panel; }
-        #experiments { height: 30%; min-height: 5; }
+        #status { height: 1; background: $panel; }
+        #experiments { height: 5; max-height: 30%; }
         #experiment-view { height: 1fr; }
         #receipt { height: 1; display: none; background: $panel; }
     }
@@ -109,7 +120,9 @@ class ExperimentScreen(Screen[None]):
         Binding("t", "stop", show=False),
         Binding("u", "resume", show=False),
         Binding("a", "abandon", show=False),
+        Binding("y", "copy_report", show=False),
         Binding("ctrl+s", "save_winner", show=False),
+        Binding("tab", "app.focus_next", show=False),
     ]
 
     def __init__(self, path: Path | None = None) -> None:
@@ -123,7 +136,7 @@ class ExperimentScreen(Screen[None]):
         yield ExperimentLines()
         yield ExperimentView()
         yield Receipt()
-        yield ExperimentKeys()
+        yield KeyLine(*KEYS)
 
     def on_mount(self) -> None:
         """Read what there is, and show what is under way."""
@@ -131,6 +144,30 @@ class ExperimentScreen(Screen[None]):
         self._read()
         if self.path is not None:
             self._plan(self.path)
+        elif self._worker() is None:
+            launch(owner(self), self._offer, group="offer", exclusive=True)
+
+    async def _offer(self) -> None:
+        """Offer to go on with what was cut off on this host."""
+        from console.operations import experiments
+        from console.ui.modals.confirm import MenuModal
+
+        app = owner(self)
+        found = await experiments.interrupted(app.need_desk().link.host.name) if app.desk is not None else ()
+        if not found:
+            return
+        told, heard_at = found[0]
+        self.query_one(ExperimentView).show_state(told)
+        said = [
+            f"{told.name}: {told.done} of {told.planned} measurements, last step {when(heard_at)}",
+            f"the host: {told.where or 'as it was'}",
+        ]
+        ways = [("u", "resume where it was cut off"), ("a", "abandon: take its changes back, relaunch the base")]
+        picked = await app.push_screen_wait(MenuModal(f"{told.id} was interrupted", said, ways))
+        if picked == "u":
+            self.action_resume()
+        elif picked == "a":
+            self.action_abandon()
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Show how far the experiment under way is."""
@@ -140,6 +177,7 @@ class ExperimentScreen(Screen[None]):
         told = snapshot.experiment
         if told is not None and told is not view.told and (self._worker() or (view.told and view.told.id == told.id)):
             view.show_state(told)
+            self.query_one(ExperimentLines).show_state(told)
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
         """Show a file's plan, or what came of an experiment."""
@@ -155,7 +193,8 @@ class ExperimentScreen(Screen[None]):
         if plan is None:
             self._say(UsageError("the plan comes first: enter on a file shows it", hint="then r"))
             return
-        self._begin(plan.spec.path, "")
+        minutes = "minutes unknown on this host" if plan.minutes is None else f"about {max(1, round(plan.minutes))} min"
+        self._begin(plan.spec.path, "", f"{plan.visits} measurements, {plan.launches} restarts at most, {minutes}")
 
     def action_resume(self) -> None:
         """Go on with the unfinished experiment that is shown."""
@@ -163,9 +202,9 @@ class ExperimentScreen(Screen[None]):
         if told is None or told.finished:
             self._say(UsageError("no unfinished experiment is shown", hint="enter on one of them"))
             return
-        self._begin(told.path, told.id)
+        self._begin(told.path, told.id, f"{told.done} of {told.planned} measurements are there; the host: {told.where}")
 
-    def _begin(self, path: str, resumed: str) -> None:
+    def _begin(self, path: str, resumed: str, costs: str) -> None:
         app = owner(self)
         if self._worker() is not None:
             app.say("an experiment is under way: t stops it")
@@ -179,6 +218,7 @@ class ExperimentScreen(Screen[None]):
             spec = experiments.load(path)
             said = [
                 f"{spec.name}: servers are stopped and started, patches go on and off",
+                costs,
                 await server.blast_radius(desk),
             ]
             if not await app.push_screen_wait(ConfirmModal("resume it?" if resumed else "run it?", said, "run")):
@@ -244,6 +284,13 @@ class ExperimentScreen(Screen[None]):
                 app.say(f"saved {await save_winner(app.need_desk(), told.id, name)}")
 
         launch(owner(self), work, group="save winner", exclusive=True)
+
+    def action_copy_report(self) -> None:
+        """Copy what is shown, as text."""
+        from console.ui.clipboard import copy
+
+        rows = self.query_one(ExperimentView).rows
+        copy(owner(self), "\n".join("".join(text for text, _ in row).rstrip() for row in rows) + "\n", "the report")
 
     def _shown(self) -> ExperimentState | None:
         return self.query_one(ExperimentView).told

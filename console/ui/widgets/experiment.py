@@ -9,13 +9,12 @@ from console.domain.experiment import METRICS, ArmOutcome, ExperimentState, Rate
 from console.domain.text import clean, dash
 from console.operations.experiment_words import change_words, rollback_words
 from console.ui.drawing import Span, bar, fit, wrapped
+from console.ui.widgets.experiment_plan import NAME, Row, hanging, letter, plan_rows, rounds
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from console.operations.experiments import Plan
-
-Row = list[Span]
 
 INKS = {
     Verdict.KEEP: "good strong",
@@ -26,9 +25,14 @@ INKS = {
     Verdict.SAME_ARM: "dim",
     Verdict.SKIPPED: "dim",
 }
-NAME = 20
-LOG_SIDE = 12
+SIDE = 12
 """Half the width of the picture of an interval, in cells."""
+
+WIDE = 104
+"""Columns from which the picture has room."""
+
+AXES = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 4.0, 20.0)
+"""Half axes of the picture, as a share of no change; the first one that holds every interval is taken."""
 
 
 class ExperimentView(Lines, Framed):
@@ -87,69 +91,32 @@ class ExperimentView(Lines, Framed):
         return [[], [("  enter shows the plan of a file, or what came of an experiment", "dim")]]
 
 
-def plan_rows(plan: Plan, width: int) -> Iterator[Row]:
-    """Yield a plan: arms with their reasons, then what it costs and what it can find, then the order."""
-    spec, problems = plan.spec, dict(plan.problems)
-    metric = METRICS[spec.metric]
-    yield [(f" {clean(spec.title or spec.name)}", "strong"), (f" · base {clean(spec.base.name)}", "dim")]
-    yield []
-    for arm in plan.arms[1:]:
-        ink = "dim" if arm.same_as else "warn" if arm.refused or arm.name in problems else "strong"
-        on = f"  on {clean(arm.against)}" if arm.against != "base" else ""
-        changes = clean(", ".join(arm.changes))
-        yield [
-            (f" {fit(clean(arm.name), NAME)} ", ink),
-            (fit(changes, max(8, width - NAME - len(on) - 4)).rstrip(), ""),
-            (on, "dim"),
-        ]
-        if arm.hypothesis:
-            yield from wrapped(f"because: {clean(arm.hypothesis)}", width, "dim", NAME + 2)
-        said = problems.get(arm.name, arm.reason)
-        if said:
-            what = (
-                "refused"
-                if arm.refused
-                else f"same arm as {arm.same_as}, not measured"
-                if arm.same_as
-                else "cannot be measured"
-            )
-            yield from wrapped(clean(f"{what}: {said}"), width, "warn", NAME + 2)
-    yield []
-    minutes = "—" if plan.minutes is None else f"{plan.minutes:.0f}"
-    yield [
-        (f" at most {plan.visits} measurements, {plan.launches} restarts, ", ""),
-        (f"{minutes} minutes", "strong"),
-        (f"  {clean(plan.minutes_why)}", "dim"),
-    ]
-    found = "—" if plan.detectable_pct is None else f"{plan.detectable_pct:.2f} %"
-    yield [
-        (f" {metric.title} at {spec.decide_at:,} decides · smallest effect found ", ""),
-        (found, "strong"),
-        (f" with {spec.repeats} pairs", ""),
-    ]
-    yield from wrapped(f"A/A noise: {clean(plan.noise_from)}", width, "dim", 1)
-    for note in plan.notes:
-        yield from wrapped(f"! {clean(note)}", width, "warn", 1)
-    yield []
-    for number, (stage, arms) in enumerate(plan.order, 1):
-        where = f"  {clean(stage)}" if stage not in arms else ""
-        yield [(f" {number:>3}  ", "dim"), (clean(" → ".join(arms)), ""), (where, "dim")]
-
-
 def state_rows(told: ExperimentState, width: int) -> Iterator[Row]:
     """Yield an experiment: what is being done, the arms with their verdicts, what each change is worth."""
     metric = METRICS[told.metric]
     badge: Row = [(f" {clean(told.badge)} ", "cursor accent strong"), (" ", "")] if told.badge else []
+    axis = axis_of(told)
     yield [
         *badge,
-        (f" {metric.title} at {told.decide_at:,}", ""),
+        (f" {metric.title} at {told.decide_at:,} decides", ""),
         (f" · {clean(told.host)} · base {clean(told.base)}", "dim"),
     ]
-    yield _standing(told)
+    yield _standing(told, width)
+    names = [arm.name for arm in told.outcomes]
+    yield from rounds(told.blocks, names, width, told.repeats)
     yield []
-    for arm in told.outcomes:
-        yield from _arm_rows(arm, told, width)
+    if width >= WIDE and axis:
+        yield [(f"{'':{NAME + 49}}{f'−{axis:.0%}':<{SIDE}}0{f'+{axis:.0%}':>{SIDE}}", "dim")]
+    for number, arm in enumerate(told.outcomes):
+        yield from _arm_rows(letter(number), arm, told, width, axis)
     yield []
+    yield from _ending(told, width)
+    if len(told.ledger) > 1:
+        yield []
+        yield from _ledger(told)
+
+
+def _ending(told: ExperimentState, width: int) -> Iterator[Row]:
     for rung in told.confirmed:
         if rung.concurrency == told.decide_at:
             yield [
@@ -157,38 +124,56 @@ def state_rows(told: ExperimentState, width: int) -> Iterator[Row]:
                 (clean(told.winner), "good strong"),
                 (f", afresh against the base {ratio(rung)}", ""),
             ]
-    if told.target:
-        yield [(f" {clean(told.target)}", "dim")]
-    if told.noise_pct is not None:
-        yield [(f" two equal measurements differed by {told.noise_pct:.2f} % here (A/A noise)", "dim")]
+    for text in filter(None, (told.target, _noise(told))):
+        yield from wrapped(clean(text), width, "dim", 1)
     yield from wrapped(f"the host: {clean(told.where or 'as it was')}", width, "", 1)
     for note in told.notes:
         yield from wrapped(f"! {clean(note)}", width, "warn", 1)
     if told.error:
         yield from wrapped(f"✗ {clean(told.error)}", width, "bad", 1)
-    if len(told.ledger) > 1:
-        yield []
-        yield [(" what each change is worth", "dim")]
-        for line in told.ledger:
-            bounds = "" if line.low_pct is None else f" [{line.low_pct:+.1f}, {line.high_pct:+.1f}]"
-            both = "" if line.interaction_pct is None else f"  beyond its parts {line.interaction_pct:+.1f} %"
-            yield [
-                (f" {fit(clean(line.name), NAME)} ", "strong"),
-                (f"{line.change_pct:+.1f} %{bounds}", "good" if line.change_pct > 0 else "bad"),
-                (f" over {clean(line.over)}{both}", "dim"),
-            ]
 
 
-def _standing(told: ExperimentState) -> Row:
+def _noise(told: ExperimentState) -> str:
+    if told.noise_pct is None:
+        return ""
+    return f"two equal measurements differed by {told.noise_pct:.2f} % here (A/A noise)"
+
+
+def _ledger(told: ExperimentState) -> Iterator[Row]:
+    yield [(" what each change is worth", "dim")]
+    for line in told.ledger:
+        bounds = "" if line.low_pct is None else f" [{line.low_pct:+.1f}, {line.high_pct:+.1f}]"
+        yield [
+            (f"   {fit(clean(line.name), NAME)} ", "strong"),
+            (f"{line.change_pct:+.1f} %{bounds}", "good" if line.change_pct > 0 else "bad"),
+            (f" over {clean(line.over)}", "dim"),
+        ]
+        if line.interaction_pct is not None:
+            low, high = line.interaction_low_pct, line.interaction_high_pct
+            inner = "" if low is None or high is None else f" [{low:+.1f}, {high:+.1f}]"
+            yield [(f"{'':{NAME + 4}}beyond its parts {line.interaction_pct:+.1f} %{inner}", "dim")]
+
+
+def _standing(told: ExperimentState, width: int) -> Row:
     if told.finished:
-        return [(" ✓ done", "good"), (f" · {told.done} measurements", "dim")]
+        return [(" ✓ done", "good"), (f" · {told.done} measurements · {told.verdict}", "dim")]
     share = told.done / told.planned if told.planned else 0.0
     live = "" if told.live_tok_s is None else f"  {dash(told.live_tok_s)} tok/s"
-    doing = clean(told.step) or "interrupted: u goes on"
-    return [(" ", ""), *bar(share, 12), (f" {told.done} of {told.planned}  ", "dim"), (doing, "info"), (live, "strong")]
+    count = f" {told.done} of {told.planned}  "
+    if not told.step:
+        return [(" ", ""), *bar(share, 12), (count, "dim"), ("interrupted: ", "warn"), ("u", "accent"),
+                (" goes on, ", "dim"), ("a", "accent"), (" brings the base back", "dim")]  # fmt: skip
+    room = max(8, width - 14 - len(count) - len(live))
+    return [
+        (" ", ""),
+        *bar(share, 12),
+        (count, "dim"),
+        (fit(clean(told.step), room).rstrip(), "info"),
+        (live, "strong"),
+    ]
 
 
-def _arm_rows(arm: ArmOutcome, told: ExperimentState, width: int) -> Iterator[Row]:
+def _arm_rows(sign: str, arm: ArmOutcome, told: ExperimentState, width: int, axis: float) -> Iterator[Row]:
     rung = next((one for one in arm.rungs if one.concurrency == told.decide_at), None)
     digits = METRICS[told.metric].digits
     mean, sd = (
@@ -199,40 +184,56 @@ def _arm_rows(arm: ArmOutcome, told: ExperimentState, width: int) -> Iterator[Ro
         else (rung.base_mean, rung.base_sd)
     )
     value = dash(mean, digits) + (f" ± {dash(sd, digits)}" if sd is not None else "")
-    now: Span = ("▶" if told.current == arm.name else " ", "accent")
-    row: Row = [now, (fit(clean(arm.name), NAME), "strong"), (f" {value:>15}", "" if mean is not None else "dim")]
+    now: Span = ("▶" if told.current == arm.name and not told.finished else " ", "accent")
+    lead: Row = [now, (f"{sign} ", "accent"), (fit(clean(arm.name), NAME), "strong")]
+    row: Row = [*lead, (f" {value:>14}", "" if mean is not None else "dim")]
     if not arm.against:
         yield row
         return
-    verdict = "" if arm.verdict is Verdict.OPEN else str(arm.verdict)
-    word: Row = [(f"  {verdict}", INKS.get(arm.verdict, ""))] if verdict else []
-    change: Row = [(f"  {ratio(rung):<24}", _ink(rung, told))] if rung is not None else []
-    picture: Row = [("  ", ""), *interval(rung)] if rung is not None and width >= 100 else []
+    change: Row = [] if rung is None else [(f"  {ratio(rung):<27}", _ink(rung, told))]
+    picture: Row = [("  ", ""), *interval(rung, axis)] if rung is not None and width >= WIDE else []
+    word: Row = [] if arm.verdict is Verdict.OPEN else [(f"  {arm.verdict}", INKS.get(arm.verdict, ""))]
     yield [*row, *change, *picture, *word]
-    inner = NAME + 2
-    details = [
-        ", ".join(arm.changes) + (f" · on {arm.against}" if arm.against != "base" else ""),
-        arm.reason,
-        rollback_words(arm),
-    ]
-    if arm.verdict is Verdict.INCONCLUSIVE and arm.more_pairs and "more pairs" not in arm.reason:
-        details.append(f"about {arm.more_pairs} more pairs would settle it")
-    for text, ink in zip(details, ("dim", "", "warn", "dim"), strict=False):
+    changes = ", ".join(arm.changes) + (f" · on {arm.against}" if arm.against != "base" else "")
+    yield from hanging(changes, width, "dim")
+    if arm.hypothesis:
+        yield from hanging(f"because: {arm.hypothesis}", width, "dim")
+    elsewhere = [f"{ratio(one)} at {one.concurrency:,}" for one in arm.rungs if one.concurrency != told.decide_at]
+    if elsewhere:
+        yield from hanging(" · ".join(elsewhere), width, "dim")
+    settles = f"about {arm.more_pairs} more pairs would settle it"
+    open_still = arm.verdict is Verdict.INCONCLUSIVE and arm.more_pairs and "more pairs" not in arm.reason
+    for text, ink in (
+        (arm.reason or arm.so_far, "" if arm.reason else "dim"),
+        (settles if open_still else "", "dim"),
+        (rollback_words(arm), "warn"),
+    ):
         if text:
-            yield from wrapped(clean(text), width, ink, inner)
+            yield from hanging(text, width, ink)
 
 
-def interval(rung: Rated) -> Row:
-    """Return a picture of a ratio: where its interval lies beside no change, `┊`, on an axis of ±25 %."""
-    cells = ["·"] * (2 * LOG_SIDE + 1)
+def axis_of(told: ExperimentState) -> float:
+    """Return half the axis that holds every interval of the arms; 0 when there is nothing to draw."""
+    deciding = [
+        rung for arm in told.outcomes for rung in arm.rungs if arm.against and rung.concurrency == told.decide_at
+    ]
+    reach = [
+        abs(value - 1) for rung in deciding for value in (rung.ratio, rung.low, rung.high) if value is not None
+    ]  # fmt: skip
+    return next((axis for axis in AXES if not reach or axis >= max(reach)), AXES[-1]) if reach else 0.0
+
+
+def interval(rung: Rated, axis: float) -> Row:
+    """Return a picture of a ratio: where its interval lies beside no change, `┊`, on an axis of ± `axis`."""
+    cells = ["·"] * (2 * SIDE + 1)
 
     def place(value: float) -> int:
-        return LOG_SIDE + max(-LOG_SIDE, min(LOG_SIDE, round((value - 1) * 4 * LOG_SIDE)))
+        return SIDE + max(-SIDE, min(SIDE, round((value - 1) / (axis or 1.0) * SIDE)))
 
     if rung.low is not None and rung.high is not None:
         for at in range(place(rung.low), place(rung.high) + 1):
             cells[at] = "━"
-    cells[LOG_SIDE] = "┊" if cells[LOG_SIDE] == "·" else "┿"
+    cells[SIDE] = "┊" if cells[SIDE] == "·" else "┿"
     if rung.ratio is not None:
         cells[place(rung.ratio)] = "●"
     return [("".join(cells), "dim" if rung.low is None else "accent")]
