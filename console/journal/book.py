@@ -57,6 +57,18 @@ MIGRATIONS = (
         host TEXT NOT NULL, run_id TEXT NOT NULL, tags TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (host, run_id)
     );
     """,
+    """
+    CREATE TABLE recordings (
+        number INTEGER PRIMARY KEY, host TEXT NOT NULL, run_id TEXT NOT NULL, began REAL NOT NULL, ended REAL NOT NULL,
+        step_s REAL NOT NULL, rows INTEGER NOT NULL, data BLOB NOT NULL
+    );
+    CREATE INDEX recordings_of_run ON recordings (host, run_id, ended);
+    CREATE INDEX recordings_by_age ON recordings (step_s, ended);
+    CREATE TABLE run_marks (
+        host TEXT NOT NULL, run_id TEXT NOT NULL, time REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL,
+        PRIMARY KEY (host, run_id, kind, time)
+    );
+    """,
 )
 """Each brings the file from the version of its place to the next one."""
 

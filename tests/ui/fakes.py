@@ -331,6 +331,7 @@ class Operations:
             "server",
             "logs",
             "watch",
+            "recording",
             "measure",
             "winner",
             "opening",
@@ -434,6 +435,9 @@ class Operations:
         await asyncio.Event().wait()
 
     async def watch_watch_throughput(self, desk: FakeDesk) -> None:
+        await asyncio.Event().wait()
+
+    async def recording_record_runs(self, desk: FakeDesk) -> None:
         await asyncio.Event().wait()
 
     async def measure_sweep(self, desk: FakeDesk) -> AsyncIterator[SweepProgress]:
