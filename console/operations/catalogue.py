@@ -61,6 +61,7 @@ ON_HOST = frozenset(
         "capture_patch",
         "show_patch_file",
         "undo_change",
+        "show_topology",
     ]
 )
 """Verbs that say at once that the link is down."""
@@ -85,6 +86,14 @@ VERBS: tuple[Verb, ...] = (
         "Why",
         "What binds the server now: its signs, what would refute it, and what to try.",
         ("7",),
+        ("gpus",),
+        group="Panes",
+    ),
+    Verb(
+        "show_topology",
+        "Topology",
+        "How the GPUs are joined, their links, limits, clocks and ECC, and what changed since the base run.",
+        ("8",),
         ("gpus",),
         group="Panes",
     ),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # making their dataclasses takes 40 ms, which the first frame
     from console.domain.diagnosis import Diagnosis
     from console.domain.experiment import ExperimentState
     from console.domain.gpu import GpuSample
+    from console.domain.machine import MachineState
     from console.domain.measurement import SweepProgress
     from console.domain.patch import PatchStatus
     from console.domain.profile import Profile
@@ -63,6 +64,12 @@ class Snapshot:
     """Highest instantaneous sum of all GPUs within the last ten seconds."""
     energy_j_per_token: float | None = None
     """From energy and token counters of the same seconds, where both are told."""
+    machine: MachineState | None = None
+    """Driver, limits, links and topology, as last looked at."""
+    machine_changes: tuple[str, ...] = ()
+    """What of the machine changed since the base run, in words."""
+    base_run: str = ""
+    """The run whose machine it is compared with."""
     sweep: SweepProgress | None = None
     experiment: ExperimentState | None = None
     activities: tuple[Activity, ...] = ()

@@ -217,6 +217,16 @@ async def show_why(app: TokwattApp) -> None:
     await app.push_screen_wait(WhyModal(app.snapshot.diagnosis))
 
 
+async def show_topology(app: TokwattApp) -> None:
+    """Look at how the GPUs are joined and what they are set to, and show it."""
+    from console.operations import machine
+    from console.ui.modals.topology import TopologyModal
+
+    state = await machine.look(app.need_desk())
+    snapshot = app.snapshot
+    await app.push_screen_wait(TopologyModal(state, snapshot.machine_changes, snapshot.base_run))
+
+
 async def show_profiles(app: TokwattApp) -> None:
     """Show what profiles there are, and the desk's next to what is in force."""
     from console.ui.screens.profiles import ProfilesScreen
@@ -266,6 +276,7 @@ ACTIONS: dict[str, Action] = {
         show_experiments,
         show_profiles,
         show_why,
+        show_topology,
         import_profile,
         open_palette,
     )

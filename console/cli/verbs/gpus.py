@@ -50,6 +50,11 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
     gpus.add_argument("--follow", action="store_true", help="go on, one object a sample with --json")
     gpus.add_argument("--hz", type=float, default=1.0, help="samples a second, at most 10 (default: %(default)g)")
     gpus.add_argument("--why", action="store_true", help="say what binds the server, with its signs and what to try")
+    gpus.add_argument(
+        "--topology",
+        action="store_true",
+        help="how the GPUs are joined, their links, limits, clocks and ECC; of a FILE of nvidia-smi topo, too",
+    )
     gpus.add_argument("--fields", metavar="NAMES", help="columns of a FILE without a header, as --query-gpu names them")
     gpus.set_defaults(act=act, needs="host")
 
@@ -58,6 +63,10 @@ async def act(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Print samples; 1 when there was no GPU in any."""
     if not 0 < args.hz <= 10:
         raise UsageError(f"--hz {args.hz:g}: must be over 0 and at most 10")
+    if args.topology:
+        from console.cli.machine_text import topology_of
+
+        return await topology_of(args, desk, out)
     if args.file is not None:
         return _from_file(args, out)
     from console.operations.watch import gpu_samples

@@ -1,0 +1,131 @@
+"""A machine's state in words, and what changed between two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.domain.machine import GpuState, MachineState, changes, fingerprint, link_words
+from console.domain.text import SafeText
+from console.operations.machine_words import machine_lines
+from console.telemetry.topology import parse_file, parse_topology
+
+DATA = Path(__file__).parent.parent / "data" / "topology"
+
+GPU = GpuState(
+    0, "GPU-0", SafeText("NVIDIA RTX PRO 6000"), pstate="P0", pcie_gen=5, pcie_gen_max=5, pcie_width=16, pcie_width_max=16,
+    persistence=True, ecc=True, power_requested_w=600.0, power_enforced_w=600.0, power_default_w=600.0,
+)  # fmt: skip
+
+
+def machine(count: int = 8, **more: Any) -> MachineState:
+    gpus = tuple(replace(GPU, index=index, uuid=f"GPU-{index}") for index in range(count))
+    state = MachineState(source="nvidia-smi", driver="580.1", cuda="13.0", kernel="Linux 6.8", gpus=gpus)
+    return replace(state, **more)
+
+
+def with_gpu(state: MachineState, index: int, **more: Any) -> MachineState:
+    gpus = tuple(replace(gpu, **more) if gpu.index == index else gpu for gpu in state.gpus)
+    return replace(state, gpus=gpus)
+
+
+def said(before: MachineState, after: MachineState) -> list[str]:
+    return [change.said for change in changes(fingerprint(before), fingerprint(after))]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "text", "below"),
+    [
+        (GPU, "x16 gen5", False),
+        (replace(GPU, pcie_width=8), "x8 gen5, below its best (x16 gen5): 8 of 16 lanes", True),
+        (replace(GPU, pcie_gen=3), "x16 gen3, below its best (x16 gen5): gen 3 of 5", True),
+        (replace(GPU, pcie_gen=1, pstate="P8"), "x16 gen1 while idle, up to x16 gen5", False),
+        (replace(GPU, pcie_gen=1, pcie_width=4, pstate="P8"), "x4 gen1, below its best (x16 gen5): 4 of 16 lanes", True),
+        (replace(GPU, pcie_gen=4, pcie_gen_max=4, pcie_gen_gpu_max=5),
+         "x16 gen4, all that the slot gives (the GPU could gen5)", False),
+        (replace(GPU, pcie_gen=None, pcie_width=None), "link not told", False),
+    ],
+)  # fmt: skip
+def test_a_link_below_its_best_is_told_but_not_one_that_sleeps(gpu: GpuState, text: str, below: bool) -> None:
+    assert link_words(gpu) == (text, below)
+
+
+def test_a_lowered_limit_is_one_change_in_words() -> None:
+    before = machine()
+    assert said(before, with_gpu(before, 3, power_enforced_w=450.0)) == ["power limit 600 → 450 W on GPU 3"]
+    lower = replace(before, gpus=tuple(replace(gpu, power_enforced_w=450.0) for gpu in before.gpus))
+    assert said(before, lower) == ["power limit 600 → 450 W on all GPUs"]
+    some = with_gpu(with_gpu(with_gpu(before, 2, ecc=False), 3, ecc=False), 6, ecc=False)
+    assert said(before, some) == ["ECC on → off on GPUs 2-3, 6"]
+
+
+def test_driver_governor_and_paths_are_the_hosts() -> None:
+    before = machine(governor="performance")
+    after = replace(before, driver="590.2", governor="powersave", kernel="Linux 6.9")
+    found = changes(fingerprint(before), fingerprint(after))
+    assert [(one.said, one.decides) for one in found] == [
+        ("driver 580.1 → 590.2", True),
+        ("kernel Linux 6.8 → Linux 6.9", False),
+        ("processor governor performance → powersave", True),
+    ]
+    joined = parse_topology((DATA / "underlined.txt").read_text())
+    other = parse_topology((DATA / "old-driver.txt").read_text())
+    assert said(machine(topology=joined), machine(topology=other)) == [
+        "paths between GPUs PIX, PXB, NODE, SYS → NV1, SOC"
+    ]
+
+
+def test_what_one_side_does_not_know_is_no_change() -> None:
+    before = machine()
+    unknown = with_gpu(replace(before, driver="", governor="performance"), 0, power_enforced_w=None, ecc=None)
+    assert said(before, unknown) == said(unknown, before) == []
+    assert changes({}, fingerprint(before)) == ()
+
+
+def test_a_link_that_sleeps_is_no_state_of_the_machine() -> None:
+    before = machine()
+    asleep = replace(before, gpus=tuple(replace(gpu, pcie_gen=1, pstate="P8") for gpu in before.gpus))
+    assert said(before, asleep) == []
+    assert said(before, with_gpu(before, 5, pcie_width=8)) == ["link lanes 16 → 8 on GPU 5"]
+
+
+def test_gpus_are_followed_by_uuid_and_a_missing_one_is_told() -> None:
+    before = machine(4)
+    swapped = replace(before, gpus=tuple(replace(before.gpus[3 - place], index=place) for place in range(4)))
+    assert said(before, swapped)[:2] == ["number 3 → 0 on GPU 0", "number 2 → 1 on GPU 1"]
+    assert said(before, replace(before, gpus=before.gpus[:3])) == ["GPUs 4 → 3"]
+    other = with_gpu(before, 2, uuid="GPU-other")
+    assert said(before, other) == ["card GPU-2 → GPU-other on GPU 2"]
+
+
+def test_lines_fit_eighty_columns_and_say_what_is_wrong() -> None:
+    topology = parse_topology((DATA / "underlined.txt").read_text())
+    peers = parse_file((DATA / "peers.txt").read_text()).peers
+    state = with_gpu(machine(6, topology=replace(topology, peers=peers)), 3, pcie_width=8, power_enforced_w=450.0)
+    lines = machine_lines(state, 80)
+    assert max(len(text) for text, _ in lines) <= 80
+    told = [text for text, kind in lines if kind == "warn"]
+    assert "GPU 3: link x8 gen5, below its best (x16 gen5): 8 of 16 lanes" in told
+    assert "GPU 3: power limit 450 W in force, 600 W asked for" in told
+
+
+def test_peers_refused_alike_are_one_sentence_and_mixed_ones_a_matrix() -> None:
+    found = parse_file((DATA / "peers.txt").read_text())
+    lines = [text for text, _ in machine_lines(MachineState(topology=found), 120)]
+    refused = "peer write: GNS between all GPUs, not supported by the GPU: copies go through host memory"
+    assert refused in lines and "peer read, from row to column:" in lines
+    assert "GPU0      ·   OK  CNS  CNS" in lines and "peer access over NVLink: none" in lines
+
+
+def test_a_matrix_too_wide_is_told_in_blocks() -> None:
+    topology = parse_topology((DATA / "old-driver.txt").read_text())
+    narrow = [text for text, kind in machine_lines(MachineState(topology=topology), 40) if kind == "head"]
+    assert narrow == ["       GPU0 GPU1 GPU2 GPU3 GPU4 GPU5", "       GPU6 GPU7"]
+
+
+def test_nothing_known_is_a_reason() -> None:
+    lines = machine_lines(MachineState(reason="no nvidia-smi on this host"), 80)
+    assert ("GPUs: no nvidia-smi on this host", "warn") in lines
