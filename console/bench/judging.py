@@ -119,6 +119,7 @@ def _protocol(
         "token_range": list(plan.token_range),
         "api": plan.api,
         "power_samples": power.samples,
+        "energy_from": power.energy_from,
         "client_lag_p99_ms": _ms(result["lag"].get("p99_s")),
         "client_processor_share": round(float(result["processor_share"]), 3),
         "retracted": retracted,
@@ -141,7 +142,7 @@ def _taints(
         found.append(f"{result['failed']} of {result['requests']} requests failed: {reason}")
     if idle:
         found.append(idle)
-    if not flushed.done:
+    if not flushed.done and (cached is None or not told_input):  # counts of cached tokens prove more than a flush
         found.append(f"prefix cache not flushed ({flushed.answer})")
     if cached and told_input and cached / told_input > WARM_SHARE:
         found.append(f"warm prefix cache: {cached:,} of {told_input:,} prompt tokens came from it")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from console.domain.gpu import GpuSample
+from console.telemetry.joined import counted_w
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,20 +18,22 @@ class PowerWindow:
     peak_w: float | None = None
     samples: int = 0
     energy_j: float | None = None
-    """Mean watts times the window's length."""
+    energy_from: str = ""
+    """`counter`: what the GPUs' energy counters moved, carried over the window; `power`: its mean watts times its length."""
 
 
 def power_between(samples: Iterable[GpuSample], began: float, ended: float) -> PowerWindow:
     """Return the power between two moments of the host's clock, each sample weighted by its time."""
-    inside: list[tuple[float, float]] = [
-        (sample.time, sample.power_w)
-        for sample in samples
-        if began <= sample.time <= ended and sample.power_w is not None and sample.reporting == len(sample.gpus)
-    ]
+    whole = [sample for sample in samples if began <= sample.time <= ended and sample.reporting == len(sample.gpus)]
+    inside = [(sample.time, sample.power_w) for sample in whole if sample.power_w is not None]
     if not inside or ended <= began:
         return PowerWindow()
     mean = _weighted(inside, began, ended)
-    return PowerWindow(mean, max(watts for _, watts in inside), len(inside), mean * (ended - began))
+    counted = counted_w(whole)
+    peak, span_s = max(watts for _, watts in inside), ended - began
+    if counted is None:
+        return PowerWindow(mean, peak, len(inside), mean * span_s, "power")
+    return PowerWindow(mean, peak, len(inside), counted * span_s, "counter")
 
 
 def _weighted(inside: Sequence[tuple[float, float]], began: float, ended: float) -> float:

@@ -40,20 +40,28 @@ def share_of_limit(gpus: GpuSample | None) -> float | None:
 def energy_per_token(gpus: Sequence[GpuSample], speeds: Sequence[ThroughputSample]) -> float | None:
     """Return J per output token from counters alone: energy of every GPU over the output tokens of the same seconds.
 
-    The energy counters move about once a second, so each is taken at its first and its last change.
+    The energy counters are read every few seconds, so each is taken at its first and its last change.
     """
     counted = [one for one in speeds if one.output_tokens is not None]
     if len(counted) < 2 or not gpus:
         return None
     first, last = counted[0], counted[-1]
     tokens, seconds = (last.output_tokens or 0) - (first.output_tokens or 0), last.time - first.time
-    watts = [_counted_watts(gpus, place) for place in range(len(gpus[-1].gpus))]
-    if tokens <= 0 or seconds < AGE_S or any(one is None for one in watts):
+    watts = counted_w(gpus)
+    if tokens <= 0 or seconds < AGE_S or watts is None:
         return None
-    return sum(one or 0.0 for one in watts) * seconds / tokens
+    return watts * seconds / tokens
 
 
-def _counted_watts(gpus: Sequence[GpuSample], place: int) -> float | None:
+def counted_w(gpus: Sequence[GpuSample]) -> float | None:
+    """Return the mean watts of all GPUs by their energy counters; `None` where one of them has moved too little."""
+    if not gpus:
+        return None
+    watts = [_counted_w(gpus, place) for place in range(len(gpus[-1].gpus))]
+    return None if not watts or any(one is None for one in watts) else sum(one or 0.0 for one in watts)
+
+
+def _counted_w(gpus: Sequence[GpuSample], place: int) -> float | None:
     moved: list[tuple[float, float]] = []
     for sample in gpus:
         energy = sample.gpus[place].energy_j if place < len(sample.gpus) else None
@@ -62,6 +70,8 @@ def _counted_watts(gpus: Sequence[GpuSample], place: int) -> float | None:
     moved = moved[1:]  # when the first value was reached is not known
     if len(moved) < 2 or moved[-1][1] < moved[0][1]:
         return None
+    if moved[-1][0] - moved[0][0] < (gpus[-1].time - gpus[0].time) / 2:
+        return None  # what it counted is the lesser part of the time
     return (moved[-1][1] - moved[0][1]) / (moved[-1][0] - moved[0][0])
 
 

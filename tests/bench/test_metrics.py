@@ -70,6 +70,24 @@ def test_power_is_cut_to_the_window_and_weighted_by_time() -> None:
     assert window.energy_j == pytest.approx(10 * (window.mean_w or 0))
 
 
+def counting(second: int, *, period: int) -> GpuSample:
+    """Return a GPU that draws 480 W by its meter and 500 W by its counter, which is read now and then."""
+    gpu = GpuReading(0, power_draw_w=480.0, energy_j=500.0 * (second // period * period))
+    return GpuSample(float(second), "nvml", (gpu,))
+
+
+def test_energy_comes_from_the_counter_where_it_moved_through_most_of_the_window() -> None:
+    window = power_between([counting(second, period=10) for second in range(100)], 5, 65)
+    assert window.energy_j == pytest.approx(500 * 60)
+    assert (window.energy_from, window.mean_w) == ("counter", 480)
+
+
+def test_energy_of_a_short_window_is_its_power() -> None:
+    window = power_between([counting(second, period=10) for second in range(100)], 5, 27)
+    assert window.energy_j == pytest.approx(480 * 22)
+    assert window.energy_from == "power"
+
+
 def test_power_of_a_part_of_the_gpus_is_no_power() -> None:
     assert power_between([sample(10, 100, None)], 0, 20).mean_w is None
     assert power_between([], 0, 20).samples == 0

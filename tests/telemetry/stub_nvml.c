@@ -1,9 +1,10 @@
 /* A libnvidia-ml.so.1 for tests: 8 GPUs whose values tell which call and GPU they come from.
  *
- * STUB_NVML holds words: count=N, lost=I (GPU I fell off the bus), late=I (that happens after its tenth
+ * STUB_NVML holds words: count=N, lost=I (GPU I fell off the bus), late=I (that happens after its second
  * utilisation reading), nofields, nopower=I, nomem=I, noinit=CODE, slow (throughput takes 20 ms a direction),
  * mig=I (GPU I is parted into three instances), noecc (as consumer cards), capped=I (its limit was set to 450 W),
- * noshares (processes' shares are not told). */
+ * tenants (each GPU holds a second process), noshares (processes' shares are not told), calls (every call of the
+ * driver is a line of standard error). */
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
@@ -22,9 +23,10 @@ static int word(const char *name, int fallback) {
 }
 static int gone(void *device) {
     int i = *(int *)device;
-    return word("lost", -1) == i || (word("late", -1) == i && readings[i] > 10);
+    return word("lost", -1) == i || (word("late", -1) == i && readings[i] > 2);
 }
-#define GPU(device) if (gone(device)) return LOST; int i = *(int *)(device); (void)i
+#define GPU(device) if (word("calls", 0)) fprintf(stderr, "%s\n", __func__); if (gone(device)) return LOST; \
+    int i = *(int *)(device); (void)i
 
 int nvmlInitWithFlags(unsigned flags) { (void)flags; return word("noinit", OK); }
 int nvmlInit_v2(void) { return word("noinit", OK); }
@@ -110,9 +112,11 @@ int nvmlDeviceGetFieldValues(void *d, int count, Field *fields) {
 typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } Process;
 int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *count, Process *processes) {
     GPU(d);
-    if (*count == 0) { *count = 1; return INSUFFICIENT; }
-    *count = 1;
+    unsigned held = word("tenants", 0) ? 2 : 1;
+    if (*count < held) { *count = held; return INSUFFICIENT; }
+    *count = held;
     processes[0].pid = 4000 + i; processes[0].used = 89000ull << 20;
+    if (held == 2) { processes[1].pid = 5000 + i; processes[1].used = 900ull << 20; }
     return OK;
 }
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;

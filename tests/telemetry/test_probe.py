@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -65,13 +66,19 @@ async def test_limits_clocks_and_modes_that_seldom_change(link: HostLink, nvml: 
 
 
 async def test_shares_of_processes_without_those_that_make_no_sense(link: HostLink, nvml: pytest.MonkeyPatch) -> None:
+    nvml.setenv("STUB_NVML", "tenants")
     sample = await first(link, lambda sample: any(gpu.shares_pct for gpu in sample.gpus))
     assert sample.gpus[2].shares_pct == {4002: 90}  # 4,294,967,295 % of a process that had just ended is dropped
     assert sample.gpus[7].shares_pct == {} and "shares_pct" not in sample.gpus[7].reasons
 
 
+async def test_shares_are_not_asked_of_a_gpu_with_one_process(link: HostLink, nvml: pytest.MonkeyPatch) -> None:
+    sample = await first(link, lambda sample: any(gpu.energy_j is not None for gpu in sample.gpus))
+    assert all(gpu.shares_pct == {} and "shares_pct" not in gpu.reasons for gpu in sample.gpus)
+
+
 async def test_what_a_card_has_not_is_unknown_with_its_reason(link: HostLink, nvml: pytest.MonkeyPatch) -> None:
-    nvml.setenv("STUB_NVML", "noecc noshares count=2")
+    nvml.setenv("STUB_NVML", "noecc noshares tenants count=2")
     sample = await first(link, lambda sample: any(gpu.energy_j is not None for gpu in sample.gpus))
     assert [gpu.ecc for gpu in sample.gpus] == [None, None] and sample.gpus[0].reasons["ecc"] == "Not Supported"
     assert sample.gpus[0].shares_pct == {} and sample.gpus[0].reasons["shares_pct"] == "Not Supported"
@@ -189,14 +196,22 @@ def test_kill_of_the_console_ends_the_probe(stub_nvml: Path) -> None:
     assert pids_of(marker) == []
 
 
-def test_runs_by_hand(stub_nvml: Path) -> None:
-    env = {**os.environ, "LD_LIBRARY_PATH": str(stub_nvml)}
-    command = [sys.executable, "-m", "console.telemetry.probe.run", "--hz", "10", "--ticks", "2"]
+def by_hand(env: dict[str, str], ticks: int) -> subprocess.CompletedProcess[bytes]:
+    """Run the probe as a program of its own, to its end after some ticks."""
+    command = [sys.executable, "-m", "console.telemetry.probe.run", "--hz", "10", "--ticks", str(ticks)]
     reader, writer = os.pipe()
-    out = subprocess.run(command, env=env, stdin=reader, capture_output=True, cwd=ROOT, timeout=30, check=True)
-    os.close(reader)
-    os.close(writer)
-    kinds = [json.loads(line)["kind"] for line in out.stdout.splitlines()]
+    try:
+        return subprocess.run(
+            command, env={**os.environ, **env}, stdin=reader, capture_output=True, cwd=ROOT, timeout=60, check=True
+        )
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_runs_by_hand(stub_nvml: Path) -> None:
+    done = by_hand({"LD_LIBRARY_PATH": str(stub_nvml)}, ticks=2)
+    kinds = [json.loads(line)["kind"] for line in done.stdout.splitlines()]
     assert kinds.count("fast") == 2 and kinds[0] == "static"
 
 
@@ -216,3 +231,14 @@ async def test_a_lost_link_leaves_no_empty_sample_and_the_probe_comes_back(
             if dropped and len(sample.gpus) == 2:
                 break
     assert all(sample.gpus for sample in seen)
+
+
+def test_dear_calls_are_seldom_and_power_is_read_each_tick(stub_nvml: Path) -> None:
+    done = by_hand({"LD_LIBRARY_PATH": str(stub_nvml), "STUB_NVML": "calls"}, ticks=21)
+    counts = Counter(done.stderr.decode().split())
+    assert counts["nvmlDeviceGetFieldValues"] == 21 * 8
+    whole = sum(tick == 0 or (tick + gpu) % 5 == 0 for gpu in range(8) for tick in range(21))
+    assert counts["nvmlDeviceGetUtilizationRates"] == whole
+    rounds = done.stdout.count(b'"slow"')
+    assert 8 <= counts["nvmlDeviceGetTotalEnergyConsumption"] <= 8 + 2 * rounds  # 5 ms each on an H200
+    assert counts["nvmlDeviceGetProcessUtilization"] == 0

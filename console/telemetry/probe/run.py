@@ -29,7 +29,7 @@ def main() -> None:
     period_s = 1.0 / min(max(args.hz, 0.1), 10.0)
     smi = Smi(int(period_s * 1000))
     threading.Thread(target=_end_with_input, args=(smi,), daemon=True, name="end").start()
-    reader = _nvml() if args.source in ("auto", "nvml") else None
+    reader = _nvml(1.0 / period_s) if args.source in ("auto", "nvml") else None
     if reader is not None:
         _ticks(reader, period_s, args.ticks)
     elif args.source in ("auto", "nvidia-smi"):
@@ -50,7 +50,7 @@ def _end_with_input(smi: Smi) -> None:
     os._exit(0)
 
 
-def _nvml() -> Optional[Reader]:
+def _nvml(hz: float) -> Optional[Reader]:
     """Return a reader, or say why there is none."""
     try:
         ctypes.CDLL("libnvidia-ml.so.1")  # looked for first: compiling pynvml takes half a second
@@ -65,7 +65,7 @@ def _nvml() -> Optional[Reader]:
     nvml: Any = pynvml
     try:
         nvml.nvmlInit()
-        reader = Reader(nvml)
+        reader = Reader(nvml, hz)
         reader.start()
     except nvml.NVMLError as error:
         say("unavailable", source="nvml", reason="NVML: %s" % error)
