@@ -35,6 +35,10 @@ class FoundWatch:
         """Whether the log shows an end."""
         return self._finder.ended
 
+    def _failed(self) -> bool:
+        """Whether it failed before: SGLang prints its ready line after a port that it could not have, too."""
+        return self._finder.record() is not None
+
     def failure_record(self, *, ended: bool = False) -> LogRecord | None:
         """Return the record of the first cause."""
         return self._finder.record(ended=ended)
@@ -67,4 +71,5 @@ class LadderWatch(FoundWatch):
 
     def _come_ready(self, record: LogRecord, at: float) -> None:
         self._ready, self.ready_clock = True, record.clock or self._ladder.last_clock
-        self._ladder.finish("ready", at)
+        if not self._failed():
+            self._ladder.finish("ready", at)

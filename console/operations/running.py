@@ -40,6 +40,9 @@ ANSWER_S = 3.0
 
 LIVING = words.LIVING
 
+DRAINED = "it drained, and ended itself with SIGKILL as this engine does"
+KILLED = "it was killed (SIGKILL) before it had drained"
+
 _YEARLESS = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 
 State = Mapping[str, Any]
@@ -193,6 +196,8 @@ def run_with(
     now = float(state.get("time") or 0.0) if now is None else now
     quiet_s = max(0.0, now - float(state.get("log_mtime") or now)) if quiet_s is None else quiet_s
     phase, reason = _phase(fresh.phase, watch, failure, ready, answers, quiet_s)
+    if phase is RunPhase.EXITED and fresh.exit_status == 137:
+        reason = DRAINED if watch.ended else KILLED if watch.stopping else ""
     if phase is RunPhase.EXITED and failure is not None and not state.get("stop") and not state.get("alive"):
         phase = RunPhase.FAILED  # vLLM ends with status 0 when its engine has died under it
     if phase is RunPhase.FAILED and failure is None:
@@ -225,7 +230,7 @@ def _phase(
             return RunPhase.STOPPING, ""
         return readiness.judged(ready=ready, answer=answers, quiet_s=quiet_s)
     if bare is RunPhase.FAILED and watch.stopping and failure is None:
-        return RunPhase.EXITED, ""  # drained: it ends itself with SIGKILL, which looks like a kernel kill
+        return RunPhase.EXITED, ""  # drained: its own SIGKILL at the end looks like a kernel kill
     return bare, ""
 
 

@@ -15,7 +15,7 @@ from console.domain.text import clean
 from console.engines.protocol import Difference
 from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
-from console.operations import launching, running, starting, stopping
+from console.operations import blame, launching, running, starting, stopping
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.state.store import Mark
@@ -83,7 +83,7 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
 
         state = await stopping.end_run(desk, run, say, grace_s=grace_s)
         reading = await running.read_through(desk, run)
-        ended = replace(running.run_with(run, state, reading), phase=RunPhase.EXITED, failure=None, reason="")
+        ended = replace(running.run_with(run, state, reading), phase=RunPhase.EXITED, failure=None)
         ended = replace(ended, evidence=run.evidence, resolved=run.resolved)
         desk.store.update(run=ended)
         done(_how(ended))
@@ -290,7 +290,7 @@ async def _told(desk: Desk, state: running.State, patterns: Sequence[str]) -> Ru
         told = running.run_with(run, state, reading)
     if told.phase is RunPhase.READY or (reading.by_http and told.phase is RunPhase.STARTING):
         told = running.run_with(run, state, reading, answers=await running.answers(desk, told))
-    return told
+    return await blame.named(desk, told)
 
 
 async def _left_over(desk: Desk, run: Run) -> bool:
@@ -359,8 +359,7 @@ def _death(run: Run) -> ConsoleError:
 def _how(run: Run) -> str:
     if run.exit_status is None:
         return "no exit status was left"
-    drained = " (the engine ends itself with SIGKILL after draining)" if run.exit_status == 137 else ""
-    return f"exit status {run.exit_status}{drained}"
+    return f"exit status {run.exit_status}{f' ({run.reason})' * bool(run.reason)}"
 
 
 @contextlib.asynccontextmanager

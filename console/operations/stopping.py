@@ -71,7 +71,7 @@ class _Stop:
             state = await self._wait_gone(min(grace_s, ORPHANS_GRACE_S))
         if self._members:
             where = f"session {state['session']}" if state["session"] else f"pid {state['pid']} and what it started"
-            say(f"SIGKILL to {where} ({len(self._members)} processes)")
+            say(f"SIGKILL to {where} ({len(self._members)} processes){await self._waits_for()}")
             await self._signal(state, "SIGKILL")
             await self._end_unit()
             state = await self._wait_gone(KILL_WAIT_S)
@@ -188,7 +188,8 @@ class _Stop:
         if not found:
             return ""
         text = f", draining waits for {int(found[-1])} requests"
-        pid = next(iter(self._members), 0)
+        leader = self._run.process.pid if self._run.process is not None else 0
+        pid = leader if leader in self._members else next(iter(self._members), 0)
         seen = (await self._desk.link.call("connections", {"pid": pid, "ports": [self._run.port]})).result["count"]
         if int(found[-1]) and not seen:
             text += " though no client is connected: refused requests stay counted, and it would never end by itself"

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from console.domain import readiness
-from console.domain.run import Run, RunPhase
+from console.domain.run import Failure, Run, RunPhase
 from console.errors import DeadlineError, LinkLostError, RemoteError
-from console.operations import following, running, server, starting
+from console.operations import blame, following, running, server, starting
 from console.operations.desk import Desk
 from console.operations.following import batches
 from console.operations.log_parts import SETTLE_S, link_up
@@ -85,6 +85,7 @@ class _Watcher:
         self._fed_at = 0.0
         self._ask_at = 0.0
         self._settled = False
+        self._blame: tuple[Failure, Failure | None] | None = None
         self._changed = asyncio.Event()
 
     async def watch(self) -> None:
@@ -177,6 +178,7 @@ class _Watcher:
             self._noted = True
             if run.ready_at is not None and not state.get("ladder") and not self._desk.readonly:
                 await starting.keep_ladder(self._desk, run)
+        run = await self._blamed(run)
         shown = self._desk.store.snapshot.run
         if shown is not None and shown.id == run.id:
             if shown.phase is RunPhase.STOPPING and run.phase in LIVING:
@@ -186,3 +188,11 @@ class _Watcher:
             self._desk.store.update(run=run)
         self._run = run
         return run.phase not in LIVING and not state["processes"]
+
+    async def _blamed(self, run: Run) -> Run:
+        """Return the run with who is behind its failure, asked of the host once."""
+        if run.failure is None:
+            return run
+        if self._blame is None or self._blame[0] != run.failure:
+            self._blame = run.failure, (await blame.named(self._desk, run)).failure
+        return replace(run, failure=self._blame[1])

@@ -87,7 +87,9 @@ class SglangWatch(FoundWatch):
         if name == "arguments":
             self._steps = {"start": _Step(0.0, at)}
             self._ready, self.ready_clock = False, ""
-        if name not in ORDER:
+        if name == "ready":
+            self._ready, self.ready_clock = True, record.clock
+        if name not in ORDER or (name == "ready" and self._failed()):
             return
         step = self._begin(name, at)
         if when == "end" or name in ("arguments", "ready"):
@@ -99,7 +101,6 @@ class SglangWatch(FoundWatch):
             self._begin("kv cache", at)  # told of only when it has been filled, which takes a minute of zeros
         step.note = _note(record) or step.note
         if name == "ready":
-            self._ready, self.ready_clock = True, record.clock
             for other in self._steps.values():
                 other.ended = at if other.ended is None else other.ended
 
