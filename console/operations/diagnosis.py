@@ -13,7 +13,8 @@ from console.domain.gpu import GpuSample
 from console.domain.throughput import ThroughputSample
 from console.operations.desk import Desk
 from console.telemetry.diagnosis.judge import diagnose
-from console.telemetry.diagnosis.window import WINDOW_S, window
+from console.telemetry.diagnosis.pauses import KEEP_S, WINDOW_S
+from console.telemetry.diagnosis.window import window
 from console.telemetry.joined import energy_per_token
 
 PERIOD_S = 1.0
@@ -30,7 +31,14 @@ class Judge:
         self.peak_w: float | None = None
         self.energy_j_per_token: float | None = None
 
-    def take(self, sample: GpuSample, speed: ThroughputSample | None = None, *, session: int = 0) -> bool:
+    def take(
+        self,
+        sample: GpuSample,
+        speed: ThroughputSample | None = None,
+        *,
+        session: int = 0,
+        nvlink: bool | None = None,
+    ) -> bool:
         """Take what is new; return whether it was judged anew."""
         if self._gpus and [gpu.uuid for gpu in self._gpus[-1].gpus] != [gpu.uuid for gpu in sample.gpus]:
             self._gpus.clear()  # a GPU came, went or changed its place
@@ -38,26 +46,31 @@ class Judge:
         if speed is not None and (not self._speeds or speed.time != self._speeds[-1].time):
             self._speeds.append(speed)
         for kept in (self._gpus, self._speeds):
-            while len(kept) > 1 and kept[-1].time - kept[0].time > WINDOW_S:
+            while len(kept) > 1 and kept[-1].time - kept[0].time > KEEP_S:
                 kept.popleft()
         if 0 <= sample.time - self._judged_at < PERIOD_S:
             return False
         self._judged_at = sample.time
-        recent = [one for one in self._speeds if abs(one.time - sample.time) <= WINDOW_S]
-        self.diagnosis = diagnose(window(self._gpus_list, recent, session=session))
-        self.peak_w = max((one.power_w for one in self._gpus if one.power_w is not None), default=None)
-        self.energy_j_per_token = energy_per_token(self._gpus_list, recent)
+        known = [one for one in self._speeds if abs(one.time - sample.time) <= KEEP_S]
+        self.diagnosis = diagnose(window(list(self._gpus), known, session=session, nvlink=nvlink))
+        recent = [one for one in self._gpus if sample.time - one.time <= WINDOW_S]
+        self.peak_w = max((one.power_w for one in recent if one.power_w is not None), default=None)
+        self.energy_j_per_token = energy_per_token(
+            recent, [one for one in known if abs(one.time - sample.time) <= WINDOW_S]
+        )
         return True
-
-    @property
-    def _gpus_list(self) -> list[GpuSample]:
-        return list(self._gpus)
 
 
 def session_of(desk: Desk) -> int:
     """Return the session of the run that is watched, 0 when it is not known."""
     run = desk.store.snapshot.run
     return run.process.session if run is not None and run.process is not None else 0
+
+
+def nvlink_of(desk: Desk) -> bool | None:
+    """Return whether the host's GPUs are joined by NVLink, `None` before its topology was looked at."""
+    machine = desk.store.snapshot.machine
+    return machine.topology.nvlink if machine is not None else None
 
 
 async def judged(
@@ -71,7 +84,7 @@ async def judged(
     try:
         async with aclosing(samples) as stream:  # type: ignore[type-var]
             async for sample in stream:
-                judge.take(sample, desk.store.snapshot.throughput, session=session_of(desk))
+                judge.take(sample, desk.store.snapshot.throughput, session=session_of(desk), nvlink=nvlink_of(desk))
                 yield sample, judge.diagnosis
     finally:
         asking.cancel()

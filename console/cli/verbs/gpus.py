@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from console.domain.diagnosis import Diagnosis
+from console.domain.diagnosis import Bound, Diagnosis
 from console.domain.gpu import GpuReading, GpuSample, HostLoad
 from console.domain.text import dash
 from console.errors import ConsoleError, UsageError
@@ -29,6 +29,9 @@ VALUES = (
 )  # fmt: skip
 WHY_S = 6.0
 """So much is watched for a verdict."""
+
+WHY_MORE_S = 10.0
+"""So much longer while there is none: a load may come in bursts."""
 
 SETTLE_S = 1.6
 """One sample waits so long for the slow values."""
@@ -95,7 +98,8 @@ async def _why(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     async with aclosing(judged(desk, gpu_samples(desk, hz=10))) as stream:
         async for sample, found in stream:
             seen = seen or bool(sample.gpus)
-            late = time.monotonic() > until or not sample.gpus
+            clear = found is not None and found.bound is not Bound.UNKNOWN
+            late = time.monotonic() > until + (0 if clear else WHY_MORE_S) or not sample.gpus
             if late and time.monotonic() >= due:
                 due = time.monotonic() + 1 / args.hz
                 _print(sample, out, desk.link.host.name, found)

@@ -68,7 +68,10 @@ def facts(seen: Window) -> str:
     """Return the three numbers that most verdicts stand on: `SM 98 %, 250 of 600 W, PCIe 3 % of x16 gen5`."""
     parts = []
     if seen.util is not None:
-        parts.append(f"SM {seen.util:.0f} %")
+        rests = (
+            f" while it works ({seen.seconds:.0f} of {seen.seconds + seen.rest_s:.0f} s)" if seen.rest_s >= 1 else ""
+        )
+        parts.append(f"SM {seen.util:.0f} %{rests}")
     watts = seen.across(lambda gpu: gpu.watts.mean if gpu.watts else None)
     limit = seen.across(lambda gpu: gpu.last.power_limit_w)
     if watts is not None:

@@ -9,9 +9,7 @@ from statistics import fmean, median
 
 from console.domain.gpu import GpuReading, GpuSample, HostLoad, HostProcess, link_mb_s
 from console.domain.throughput import ThroughputSample
-
-WINDOW_S = 10.0
-"""What a verdict looks at: long enough for several steps of a big batch, short enough to follow a change."""
+from console.telemetry.diagnosis.pauses import work_of
 
 WORKS_PCT = 5.0
 """A GPU busier than this takes part."""
@@ -83,6 +81,9 @@ class Window:
     """Everything that was known over the same seconds."""
 
     seconds: float = 0.0
+    """Of work; rests between loads are left out."""
+    rest_s: float = 0.0
+    """What was left out."""
     samples: int = 0
     gpus: tuple[GpuWindow, ...] = ()
     reason: str = ""
@@ -152,7 +153,7 @@ def window(
     session: int = 0,
     nvlink: bool | None = None,
 ) -> Window:
-    """Return the window of samples, all of which count.
+    """Return the window of samples: the newest seconds of work, or of rest where the work is over.
 
     Args:
         gpus: GPU samples in their order.
@@ -160,16 +161,20 @@ def window(
         session: Session of the run's processes: what else holds a GPU is another tenant.
         nvlink: Whether the GPUs are joined by more than PCIe.
     """
-    known = [sample for sample in gpus if sample.gpus]
+    work = work_of(gpus, speeds)
+    known = list(work.samples)
     host = next((sample.host for sample in reversed(gpus) if sample.host is not None), None)
     if not known:
         return Window(reason=gpus[-1].reason if gpus else "no GPU was read yet", speeds=len(speeds))
-    fresh = [one for one in speeds if one.source and not one.stale]
     last = speeds[-1] if speeds else None
+    if work.rest_s or work.resting:
+        speeds = [one for one in speeds if not one.idle and one.time >= known[0].time - 1]
+    fresh = [one for one in speeds if one.source and not one.stale]
     running = [float(one.running) for one in fresh if one.running is not None]
     loads = {id(sample.host): sample.host for sample in gpus if sample.host is not None}
     return Window(
-        seconds=known[-1].time - known[0].time,
+        seconds=work.seconds,
+        rest_s=work.rest_s,
         samples=len(known),
         gpus=tuple(_gpu(known, place) for place in range(len(known[-1].gpus))),
         speeds=len(fresh),
@@ -180,7 +185,7 @@ def window(
         output_tok_s=_mean(one.output_tok_s for one in fresh),
         prefill_share=_prefill_share(fresh),
         retracting=_retracting(fresh),
-        idle=bool(last and last.idle),
+        idle=bool(last and last.idle) and not work.resting,
         stale=bool(last and last.stale),
         cores_pct=_cores(list(loads.values())),
         processes=host.processes if host else (),
