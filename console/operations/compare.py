@@ -11,6 +11,7 @@ from console.bench.results import Imported, Result
 from console.bench.results import import_results as _import_results
 from console.domain.measurement import Measurement
 from console.errors import RefusedError, UsageError
+from console.experiments.arms import VOLATILE
 from console.experiments.statistics import Interval, interval
 from console.journal.book import Journal
 from console.journal.records import RunEntry
@@ -70,6 +71,8 @@ class Comparison:
     differences: tuple[Difference, ...]
     rungs: tuple[Rung, ...]
     note: str = ""
+    refused: str = ""
+    """Why their numbers are not set against each other; there are no rungs then."""
 
 
 def import_results(data: bytes) -> Imported:
@@ -153,17 +156,27 @@ async def compare(a: str, b: str, journal: Journal | None = None) -> Comparison:
     Raises:
         RefusedError: They are not alike: another model, other lengths, another cache protocol, demo and real.
     """
-    first, second = await find_run(a, journal), await find_run(b, journal)
-    _must_be_alike(first, second)
-    rungs = _rungs(first.measurements, second.measurements)
-    if not rungs:
-        raise RefusedError(f"runs {a} and {b} were measured at no common concurrency")
+    found = side_by_side(await find_run(a, journal), await find_run(b, journal))
+    if found.refused:
+        raise RefusedError(
+            f"runs {found.a.id} and {found.b.id} are not compared: {found.refused}", hint="measure both alike"
+        )
+    return found
+
+
+def side_by_side(a: RunEntry, b: RunEntry) -> Comparison:
+    """Return what differs between two runs, and what it did; their numbers only where they are alike."""
+    refused = _unlike(a, b)
+    rungs = () if refused else _rungs(a.measurements, b.measurements)
+    if not rungs and not refused:
+        refused = "they were measured at no common concurrency"
     few = [rung.concurrency for rung in rungs if rung.interval is None]
     note = "" if not few else "fewer than 3 repeats in common: no interval, so a small difference means nothing"
-    return Comparison(first, second, _differences(first, second), rungs, note)
+    return Comparison(a, b, _differences(a, b), rungs, note, refused)
 
 
-def _must_be_alike(a: RunEntry, b: RunEntry) -> None:
+def _unlike(a: RunEntry, b: RunEntry) -> str:
+    """Return why two runs must not be compared; empty when they may be."""
     lengths = ("input_tokens", "output_tokens", "input_spread", "output_spread", "ignore_eos")
     for what, one, other in (
         ("badge", a.badge or "none", b.badge or "none"),
@@ -180,10 +193,8 @@ def _must_be_alike(a: RunEntry, b: RunEntry) -> None:
         ("vantage", _vantages(a), _vantages(b)),
     ):
         if one != other:
-            raise RefusedError(
-                f"runs {a.id} and {b.id} are not compared: {what} {_words(one)} against {_words(other)}",
-                hint="measure both alike",
-            )
+            return f"{what} {_words(one)} against {_words(other)}"
+    return ""
 
 
 def _model(entry: RunEntry) -> str:
@@ -230,9 +241,27 @@ def _differences(a: RunEntry, b: RunEntry) -> tuple[Difference, ...]:
     for name in ("profile", "package", "patches_on", "gpus", "git"):
         if a.identity.get(name) != b.identity.get(name):
             found.append(Difference(name, a.identity.get(name), b.identity.get(name)))
+    found += _of_mapping("argument", asked_for(a), asked_for(b))
     for name in ("resolved", "environment", "versions", "hashes", "machine", "caches"):
-        found += _of_mapping(name, a.identity.get(name) or {}, b.identity.get(name) or {})
+        sides = [
+            _steady(one.identity.get(name) or {}) if name == "resolved" else one.identity.get(name) or {}
+            for one in (a, b)
+        ]
+        found += _of_mapping(name, *sides)
     return tuple(found)
+
+
+def _steady(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return resolved arguments but those that every launch draws anew."""
+    return {name: value for name, value in resolved.items() if name not in VOLATILE}
+
+
+def asked_for(entry: RunEntry) -> dict[str, object]:
+    """Return the flags that a run was launched with, but where it listened."""
+    from console.patching.process import arguments
+
+    found = arguments(tuple(entry.identity.get("argv") or ()))
+    return {f"--{name}": value for name, value in found.items() if name not in ("port", "host")}
 
 
 def _of_mapping(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:

@@ -72,7 +72,7 @@ async def replayed(frames: Sequence[Frame], speed: float) -> AsyncIterator[Frame
 
 def shown_times(frames: Sequence[Frame]) -> list[float]:
     """Return the seconds of each frame on the axis of a picture: pauses between measurements are cut short."""
-    told = [0.0]
+    told = [0.0] if frames else []
     for earlier, later in itertools.pairwise(frames):
         told.append(told[-1] + min(GAP_S, max(0.0, later.time - earlier.time)))
     return told

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from console.cli.experiment_text import arm_lines, confirmed_line, document, ledger_lines, plan_lines
 from console.domain.experiment import Verdict
+from console.errors import UsageError
 
 if TYPE_CHECKING:
     from console.cli.output import Output
@@ -37,7 +38,7 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
         ("report", report, "nothing", "what came of it, from the journal"),
         ("list", list_all, "nothing", "the journal's experiments, the newest first"),
         ("save", save, "host", "keep the winner as a profile, with its evidence"),
-        ("new", new, "nothing", "write a file that asks what makes run B another than run A"),
+        ("new", new, "nothing", "write a file that asks what makes run (or profile) B another than A"),
     ):
         one = inner.add_parser(name, parents=parents, help=text)
         one.set_defaults(act=act, needs=needs)
@@ -45,6 +46,17 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
             one.add_argument("a", metavar="A")
             one.add_argument("b", metavar="B")
             one.add_argument("file", metavar="FILE")
+            one.add_argument("--profiles", action="store_true", help="A and B are profiles, not runs of the journal")
+            one.add_argument("--only", action="append", default=[], metavar="CHANGE", help="a flag (without dashes), a variable or a patch")
+            one.add_argument(
+                "--hypothesis", action="append", default=[], metavar="CHANGE=TEXT", help="why an arm should win"
+            )
+            one.add_argument(
+                "--together",
+                choices=("both", "apart", "only"),
+                default="both",
+                help="an arm each and one with all (both), an arm each (apart), one with all (only)",
+            )
         elif name != "list":
             words = "FILE" if name in ("plan", "run") else "FILE-or-ID"
             one.add_argument("file", metavar=words, help="an experiment file, or its name")
@@ -169,10 +181,25 @@ async def save(args: argparse.Namespace, desk: Desk, out: Output) -> int:
 
 
 async def new(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
-    """Write an experiment file made of what differs between two runs."""
-    from console.operations.experiments_new import write_from_runs
+    """Write an experiment file made of what differs between two runs, or two profiles."""
+    from console.operations import experiments_new, profiles
 
-    path = await write_from_runs(args.a, args.b, args.file)
+    if faulty := next((text for text in args.hypothesis if "=" not in text), ""):
+        raise UsageError(f"--hypothesis {faulty}: names no change", "--hypothesis CHANGE=TEXT")
+    whys = dict(text.split("=", 1) for text in args.hypothesis)
+    picked = {"only": args.only, "hypotheses": whys, "together": args.together}
+    if args.profiles:
+        a, b = profiles.load(args.a), profiles.load(args.b)
+        path = experiments_new.write(
+            experiments_new.changes_of_profiles(a, b),
+            base=experiments_new.base_of(a),
+            title=f"What makes {b.name} another than {a.name}",
+            file=args.file,
+            **picked,
+        )
+    else:
+        base = profiles.load(args.profile) if args.profile else None
+        path = await experiments_new.write_from_runs(args.a, args.b, args.file, profile=base, **picked)
     if out.json:
         out.document(path=str(path))
     else:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from console.cli.exports import as_csv, as_markdown, measurement_row, moment_row
 from console.cli.output import when
 from console.domain.text import dash
 from console.errors import UsageError
@@ -27,6 +25,7 @@ def _bounds(rung: Any) -> str:
 
 
 FORMATS = ("jsonl", "csv", "markdown", "bench")
+"""As `operations.exports` has them, without loading it for every command."""
 
 
 def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
@@ -127,10 +126,12 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
 
 async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Print a comparison; 3 when the runs are not alike."""
+    from console.operations import plots
     from console.operations.compare import compare
 
     found = await compare(args.a, args.b)
     if out.json:
+        drawn = await plots.of_runs((found.a, found.b))
         out.document(
             a=found.a.id,
             b=found.b.id,
@@ -139,6 +140,7 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
                 {**dataclasses.asdict(rung), "ratio": rung.ratio, "clear": rung.clear} for rung in found.rungs
             ],
             note=found.note,
+            plots={name: plots.plain(plot) for name, plot in drawn.items()},
         )
         return 0
     for one in found.differences:
@@ -158,6 +160,7 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
 
 async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Print every measurement of a run, or of all; 1 when there is none."""
+    from console.operations import exports
     from console.operations.compare import find_run, listed, requests_of
 
     entries = (await find_run(args.run),) if args.run else await listed(host=(args.host or [None])[0])
@@ -166,26 +169,18 @@ async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) 
         raise UsageError(f"runs export: --requests has no form {form}", hint="jsonl or csv")
     if args.requests:
         rows = [row for entry in entries for row in await requests_of(entry)]
-    elif form == "bench":
-        from console.operations.measure import engine_names
-
-        rows = [engine_names(one) for entry in entries for one in entry.measurements]
     else:
-        rows = [measurement_row(entry, one) for entry in entries for one in entry.measurements]
+        rows = exports.rows_of(entries, form)
     if not rows:
         out.say(
             "no requests were kept of that" if args.requests and entries else "nothing measured yet: tokwatt bench run"
         )
         return 1
-    if form == "csv":
-        out.raw(as_csv(rows).encode())
-    elif form == "markdown":
-        out.raw(as_markdown(rows).encode())
-    elif form == "bench":
-        out.raw("".join(f"{json.dumps(row)}\n" for row in rows).encode())
-    else:
+    if form == "jsonl":
         for row in rows:
             out.record(row)
+    else:
+        out.raw(exports.as_text(rows, form).encode())
     return 0
 
 
@@ -246,6 +241,7 @@ async def replay_run(args: argparse.Namespace, desk: Desk | None, out: Output) -
 
     from console.operations import replay
     from console.operations.compare import find_run
+    from console.operations.exports import as_csv, moment_row
 
     entry = await find_run(args.run)
     frames = await replay.frames_of(entry)

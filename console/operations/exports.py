@@ -1,19 +1,64 @@
-"""What is exported of runs: rows of measurements and moments, as CSV and Markdown."""
+"""What is exported of runs: rows of measurements and moments, as CSV, Markdown, JSON lines or engines' results."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
 import io
+import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from console.cli.output import when
 from console.domain.text import dash
+from console.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from console.journal.records import RunEntry
     from console.operations.replay import Frame
+
+
+FORMATS = ("jsonl", "csv", "markdown", "bench")
+
+
+def rows_of(entries: Sequence[RunEntry], form: str) -> list[dict[str, Any]]:
+    """Return a row for each measurement of some runs; `bench` has the engines' own names."""
+    if form == "bench":
+        from console.operations.measure import engine_names
+
+        return [engine_names(one) for entry in entries for one in entry.measurements]
+    return [measurement_row(entry, one) for entry in entries for one in entry.measurements]
+
+
+def as_text(rows: list[dict[str, Any]], form: str) -> str:
+    """Return rows in a format: `jsonl` and `bench` have one object a line."""
+    if form == "csv":
+        return as_csv(rows)
+    if form == "markdown":
+        return as_markdown(rows)
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+def write(entries: Sequence[RunEntry], form: str, file: str) -> Path:
+    """Write the measurements of runs into a new file, and return where.
+
+    Raises:
+        RefusedError: The file is there already.
+        UsageError: Nothing was measured of them, or it cannot be written.
+    """
+    rows = rows_of(entries, form)
+    if not rows:
+        raise UsageError("nothing was measured of these runs")
+    path = Path(file).expanduser()
+    try:
+        with path.open("x", encoding="utf-8") as out:
+            out.write(as_text(rows, form))
+    except FileExistsError as error:
+        raise RefusedError(f"{path} is there already", hint="choose another name") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written", error.strerror or str(error)) from error
+    return path
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:
@@ -61,7 +106,7 @@ def measurement_row(entry: RunEntry, one: Any) -> dict[str, Any]:
         elif name == "tainted":
             row[name] = "; ".join(value)
         elif name == "started_at":
-            row[name] = when(value)
+            row[name] = datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
         elif name != "protocol":
             row[name] = value
     return row
