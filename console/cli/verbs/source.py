@@ -1,4 +1,4 @@
-"""Reading code: `ls`, `cat`, `outline`, `grep`, `refs`, `which`, `edit`."""
+"""Reading code: `ls`, `cat`, `outline`, `which`, `edit`; `grep` and `refs` stand beside."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import posixpath
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from console.cli.hits import Hits
-from console.cli.names import json_name, json_text
+from console.cli.names import json_name
 from console.cli.output import Output
-from console.domain.source import Document, GrepHit, Place, Symbol, TreeEntry
+from console.cli.verbs import searching
+from console.cli.verbs.searching import find_package
+from console.domain.source import Document, Place, Symbol, TreeEntry
 from console.domain.text import clean
 from console.errors import ConsoleError, UsageError
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 AROUND = 10
 """Lines shown before and after a line on a terminal."""
-
-CLIP = 1 << 20
-"""Bytes of one hit's line that are printed."""
 
 
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
@@ -52,13 +50,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     outline.add_argument("file", metavar="FILE")
     outline.set_defaults(act=show_outline)
 
-    _add_grep(verbs.add_parser("grep", parents=both, help="search as grep -rnI does, on the host"))
-
-    refs = verbs.add_parser("refs", parents=both, help="where a name is defined and used, definitions first")
-    refs.add_argument("name", metavar="NAME")
-    refs.add_argument("path", nargs="?", default="", metavar="PATH", help="the engine package when none is named")
-    refs.add_argument("--defs", action="store_true", help="definitions only")
-    refs.set_defaults(act=show_references)
+    searching.add(verbs, both)
 
     which = verbs.add_parser("which", parents=both, help="which copy of each engine package a launch would import")
     which.add_argument(
@@ -73,36 +65,11 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     edit.set_defaults(act=edit_file)
 
 
-def _add_grep(grep: argparse.ArgumentParser) -> None:
-    grep.add_argument("pattern", metavar="PATTERN", help="a basic regular expression, as grep has it")
-    grep.add_argument("paths", nargs="*", metavar="PATH", help="the engine package when none is named")
-    kinds = grep.add_mutually_exclusive_group()
-    kinds.add_argument("-F", "--fixed", action="store_true", help="PATTERN is plain text")
-    kinds.add_argument("-E", "--extended", action="store_true", help="PATTERN is an extended regular expression")
-    grep.add_argument("-i", "--ignore-case", action="store_true")
-    grep.add_argument("-w", "--word", action="store_true", help="whole words only")
-    grep.add_argument("--include", action="append", default=[], metavar="GLOB", help="search only files named so")
-    grep.add_argument(
-        "--exclude", action="append", default=[], metavar="GLOB", help="leave out files named so, or folders: 'tests/'"
-    )
-    grep.add_argument("-C", "--context", type=int, default=0, metavar="N", help="lines around each hit")
-    grep.add_argument("--limit", type=int, default=0, metavar="N", help="stop after N hits")
-    grep.set_defaults(act=search)
-
-
-async def _find_package(desk: Desk, *paths: str) -> None:
-    """Ask for the engine package when a relative path may mean a file of it."""
-    from console.operations.host import known_package
-
-    if any(not path.startswith(("/", "~")) for path in paths):
-        await known_package(desk)
-
-
 async def list_folder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Run `ls`."""
     from console.operations import source
 
-    await _find_package(desk, args.path)
+    await find_package(desk, args.path)
     if args.find is not None:
         return await _find_files(args, desk, out)
     entries = await source.tree(desk, args.path)
@@ -171,7 +138,7 @@ async def show_file(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     place = source.parse_place(args.place)
     if args.whole_def and place.first is None:
         raise UsageError("--def needs a line: cat --def FILE:LINE")
-    await _find_package(desk, place.path)
+    await find_package(desk, place.path)
     terminal = out.stdout.isatty() and not out.json
     if place.first is None and not place.symbol and not out.json and not terminal:
         async for data in source.raw_bytes(desk, place):
@@ -252,7 +219,7 @@ async def show_outline(args: argparse.Namespace, desk: Desk, out: Output) -> int
     """Run `outline`."""
     from console.operations import source
 
-    await _find_package(desk, args.file)
+    await find_package(desk, args.file)
     document = await source.open_document(desk, args.file)
     symbols = source.outline(document)
     if out.json:
@@ -268,83 +235,6 @@ async def show_outline(args: argparse.Namespace, desk: Desk, out: Output) -> int
 def _symbol_fields(symbol: Symbol) -> dict[str, Any]:
     names = ("name", "kind", "qualified", "first_line", "last_line", "depth")
     return {name: getattr(symbol, name) for name in names}
-
-
-async def search(args: argparse.Namespace, desk: Desk, out: Output) -> int:
-    """Run `grep`."""
-    from console.operations import source
-
-    if min(args.context, args.limit) < 0:
-        raise UsageError("grep: -C and --limit take no negative numbers")
-    await _find_package(desk, *(args.paths or [""]))
-    hits = source.grep(
-        desk,
-        args.pattern,
-        args.paths,
-        fixed=args.fixed,
-        extended=args.extended,
-        ignore_case=args.ignore_case,
-        word=args.word,
-        include=args.include,
-        exclude=args.exclude,
-        context=args.context,
-        limit=args.limit,
-        clip=CLIP,
-    )
-    count = 0
-    printed = Hits(out)
-    async for hit in hits:
-        count += 1
-        if out.json:
-            out.record(_hit(hit, args.context))
-        else:
-            printed.take(hit, args.context)
-    printed.end()
-    return 0 if count else 1
-
-
-def _hit(hit: GrepHit, context: int) -> dict[str, Any]:
-    fields: dict[str, Any] = {"file": json_name(hit.file), "line": hit.line, "text": json_text(hit.raw)}
-    if hit.size > len(hit.raw):
-        fields["text_bytes"] = hit.size
-    if context:
-        fields["before"] = [json_text(raw) for raw in hit.raw_before]
-        fields["after"] = [json_text(raw) for raw in hit.raw_after]
-    return fields
-
-
-async def show_references(args: argparse.Namespace, desk: Desk, out: Output) -> int:
-    """Run `refs`."""
-    from console.operations import source
-
-    await _find_package(desk, args.path)
-    found = await source.references(desk, args.name, args.path)
-    rows = [one for one in found.found if one.defines or not args.defs]
-    if out.json:
-        out.document(
-            name=found.name,
-            limited=found.limited,
-            references=[
-                {
-                    "file": json_name(one.file),
-                    "line": one.line,
-                    "column": one.column + 1,
-                    "kind": one.kind,
-                    "scope": one.scope or None,
-                    "defines": one.defines,
-                    "text": json_text(one.raw),
-                }
-                for one in rows
-            ],
-        )
-        return 0 if rows else 1
-    for one in rows:
-        out.line(f"{one.file}:{one.line}\t{one.kind}\t{one.scope or '-'}\t{one.text.strip()}")
-    if found.limited:
-        out.say(f"more than {len(found.found):,} lines hold {found.name}; the rest is not told")
-    if found.unparsed:
-        out.say(f"{len(found.unparsed)} files are newer Python than the host's: what is in them counts as text")
-    return 0 if rows else 1
 
 
 async def show_package(args: argparse.Namespace, desk: Desk, out: Output) -> int:
@@ -427,7 +317,7 @@ async def edit_file(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     from console.operations.patches import told
 
     place = source.parse_place(args.place)
-    await _find_package(desk, place.path)
+    await find_package(desk, place.path)
     edited = await editing.edit(desk, place, lambda argv: subprocess.run(argv, check=False).returncode)
     patch = await editing.capture_edit(desk, edited, args.capture) if args.capture else None
     if out.json:
