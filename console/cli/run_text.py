@@ -43,6 +43,7 @@ def run_fields(run: Run) -> Mapping[str, Any]:
         "usual_ready_s": run.usual_ready_s,
         "stall": _stall(run),
         "adopted": run.adopted,
+        "launched": run.launched and run.adopted,
         "operator": run.operator,
         "port": run.port,
         "pid": process.pid if process else None,
@@ -55,6 +56,7 @@ def run_fields(run: Run) -> Mapping[str, Any]:
         "argv": list(run.argv),
         "folder": run.folder or None,
         "log": run.log or None,
+        "log_why": run.log_why or None,
         "ladder": [
             {
                 "name": r.name,

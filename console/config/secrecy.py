@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from console.domain.profile import Profile, Secret
@@ -24,6 +24,23 @@ def is_secret_value(text: str) -> bool:
 def is_secret_name(name: str) -> bool:
     """Return whether a variable or flag of this name holds a secret: `HF_TOKEN`, `api-key`."""
     return _NAMES.search(name) is not None
+
+
+def without_secret_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return somebody's command line as it may be shown: values of secret flags, and what looks like a secret, out."""
+    shown: list[str] = []
+    secret = False
+    for word in words:
+        head, equals, value = word.partition("=")
+        named = is_secret_name(head.lstrip("-")) and (head.startswith("-") or bool(equals))
+        if secret and not word.startswith("--"):
+            shown.append(REDACTED)
+        elif equals and (named or is_secret_value(value)):
+            shown.append(f"{head}={REDACTED}")
+        else:
+            shown.append(REDACTED if is_secret_value(word) else word)
+        secret = named and not equals
+    return tuple(shown)
 
 
 def written_secrets(profile: Profile) -> tuple[str, ...]:

@@ -160,6 +160,19 @@ class Run:
     """Processes of a run that live on although its launcher is gone."""
     held_mib: float | None = None
     """GPU memory that those hold."""
+    launched: bool = True
+    """False for a server that was adopted: what it has loaded was not written down at its start."""
+    members: tuple[ProcessId, ...] = ()
+    """Processes of a server without a run folder, as they were found."""
+    log_why: str = ""
+    """Why its output cannot be read, or not for long."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other that is shown: its number, or the process of one that has none."""
+        if self.id or self.process is None:
+            return self.id
+        return f"pid {self.process.pid}.{self.process.start_ticks}"
 
     @property
     def readiness(self) -> Readiness:

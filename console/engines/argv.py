@@ -57,6 +57,17 @@ def redacted(words: Sequence[str], secret_flags: Collection[str]) -> tuple[str, 
     return tuple(shown)
 
 
+def ports_of(args: Mapping[str, ArgValue], names: Sequence[str]) -> dict[int, str]:
+    """Return the ports that flags or variables of these names give."""
+    found: dict[int, str] = {}
+    for name in names:
+        value = args.get(name)
+        text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+        if text.isdigit() and 0 < int(text) < 65536:
+            found[int(text)] = name
+    return found
+
+
 def absolute(args: Mapping[str, ArgValue], names: Sequence[str]) -> tuple[str, ...]:
     """Return the values of flags that are absolute paths."""
     found = [args.get(name) for name in names]

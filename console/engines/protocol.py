@@ -109,7 +109,11 @@ class Engine(Protocol):
     ready_by_http: bool
     """Whether its log need not say when it is ready: then `ready_path` decides."""
     titles: tuple[str, ...]
-    """Regular expressions of the titles and command lines of its processes."""
+    """Regular expressions of what launches it, from its beginning: `-m module …`, `script …`, `folder/script …`."""
+    workers: tuple[str, ...]
+    """Regular expressions of the titles that its worker processes give themselves, from their beginning."""
+    version_path: str
+    """GET whose JSON tells its version; empty where there is none."""
 
     def command(self, profile: Profile) -> tuple[str, ...]:
         """Return the exact argument list."""
@@ -125,6 +129,12 @@ class Engine(Protocol):
 
     def watch(self) -> Watch:
         """Return a follower of one run."""
+
+    def version(self, reply: Mapping[str, object]) -> str:
+        """Return the version from a reply of `version_path`; empty when it does not tell."""
+
+    def side_ports(self, profile: Profile) -> Mapping[int, str]:
+        """Return the ports beside the one of HTTP that a launch will open, each with the flag that moves it."""
 
     def resolved(self, info: Mapping[str, object]) -> Mapping[str, object]:
         """Return the arguments in force from the reply of `info_path`."""

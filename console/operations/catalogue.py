@@ -52,6 +52,8 @@ ON_HOST = frozenset(
         "stop_server",
         "restart_server",
         "attach_server",
+        "show_servers",
+        "adopt_server",
         "measure",
         "save_winner",
         "grep_tree",
@@ -119,6 +121,22 @@ VERBS: tuple[Verb, ...] = (
     Verb("restart_server", "Restart server", "Stop and launch again.", (), ("serve restart",), group="Server"),
     Verb(
         "attach_server", "Attach to server", "Look for a running server again.", (), ("serve attach",), group="Server"
+    ),
+    Verb(
+        "show_servers",
+        "Servers on this host",
+        "Every engine server of the host, whoever started it: attach, adopt, or stop with its pid typed.",
+        (),
+        ("serve status", "serve attach", "serve adopt", "serve stop"),
+        group="Server",
+    ),
+    Verb(
+        "adopt_server",
+        "Adopt server",
+        "Make a run of the server that is shown and that tokwatt did not start; it goes on as it is.",
+        (),
+        ("serve adopt",),
+        group="Server",
     ),
     Verb(
         "show_profiles",

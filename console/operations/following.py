@@ -186,13 +186,13 @@ async def batches(
         tail_lines: 0 when the past is not wanted.
     """
     shared = _followings.setdefault(desk.link, {})
-    following = shared.get(run.id)
+    following = shared.get(run.key)
     if following is None or following.over:
-        following = shared[run.id] = Following(desk, run)
+        following = shared[run.key] = Following(desk, run)
     private = from_offset is not None and not await following.covers(from_offset)
     if private:
         if not following.listened:
-            shared.pop(run.id, None)
+            shared.pop(run.key, None)
             await following.close()
         following = Following(desk, run, offset=from_offset)
     try:
@@ -201,14 +201,14 @@ async def batches(
                 yield batch
     finally:
         if not following.listened:
-            if shared.get(run.id) is following:
-                del shared[run.id]
+            if shared.get(run.key) is following:
+                del shared[run.key]
             await following.close()
 
 
 async def settle(desk: Desk, run: Run) -> None:
     """Have every record of a run's log told: it will not go on."""
-    following = _followings.get(desk.link, {}).get(run.id)
+    following = _followings.get(desk.link, {}).get(run.key)
     if following is not None and not following.over:
         await following.settle()
 

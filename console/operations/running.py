@@ -127,6 +127,7 @@ def run_of(state: State) -> Run:
         env={str(name): str(value) for name, value in dict(record.get("env") or {}).items()},
         operator=str(record.get("operator", "")),
         utc_offset_s=record.get("utc_offset_s"),
+        launched=not record.get("adopted"),
     )
 
 

@@ -46,7 +46,7 @@ async def start(desk: Desk, *, accept_running: bool = False) -> Run:
         return living
     if living is not None:
         raise AlreadySoError(f"run {living.id} of {profile.name} is {living.phase.value} on port {living.port}")
-    async with _activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
+    async with activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
         found = await launching.preflight(desk, profile)
         _must_be_clean(states)
         launching.must_have_port(desk, profile, found, await all_runs(desk) if found.listeners else ())
@@ -74,7 +74,7 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
         )
     if run.phase not in LIVING and not await _left_over(desk, run):
         raise AlreadySoError(f"run {run.id} has ended already", _how(run))
-    async with _activity(desk, "stop", f"stop {run.id}") as done:
+    async with activity(desk, "stop", f"stop {run.id}") as done:
         desk.store.update(run=replace(run, phase=RunPhase.STOPPING))
 
         def say(text: str) -> None:
@@ -307,6 +307,10 @@ async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
     listeners = (await desk.link.call("ports", {"port": port})).result["listeners"]
     if not listeners:
         return None
+    from console.operations import foreign
+
+    if (known := await foreign.on_port(desk, port)) is not None:
+        return known
     info = await running.get_told(desk, port, adapter.identity_path, of=adapter)
     if not isinstance(info, dict):
         return None
@@ -363,7 +367,8 @@ def _how(run: Run) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _activity(desk: Desk, verb: str, text: str, undo: str = "") -> AsyncIterator[_Done]:
+async def activity(desk: Desk, verb: str, text: str, undo: str = "") -> AsyncIterator[_Done]:
+    """Tell what is done as it goes on, and how it ended."""
     began = time.monotonic()
     number = desk.store.begin(Activity(0, verb, clean(text), started_at=time.time(), undo=undo))
     done = _Done(desk, number)

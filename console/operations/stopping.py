@@ -96,7 +96,8 @@ class _Stop:
         if run.folder:
             return (await self._desk.link.call("run_state", {"folder": run.folder})).result
         assert run.process is not None
-        args = {"pid": run.process.pid, "start_ticks": run.process.start_ticks}
+        others = [[one.pid, one.start_ticks] for one in run.members]
+        args = {"pid": run.process.pid, "start_ticks": run.process.start_ticks, "others": others}
         return (await self._desk.link.call("tree_state", args)).result
 
     async def _abort(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from console.domain import readiness
 from console.domain.run import Failure, Run, RunPhase
 from console.errors import DeadlineError, LinkLostError, RemoteError
-from console.operations import blame, following, running, server, starting
+from console.operations import blame, following, foreign, running, server, starting
 from console.operations.desk import Desk
 from console.operations.following import batches
 from console.operations.log_parts import SETTLE_S, link_up
@@ -19,6 +19,10 @@ from console.operations.running import LIVING, Reading
 
 LOOK_AGAIN_S = 15.0
 """How often a host without a living run is looked at: another operator may start one."""
+
+FOREIGN_S = 5.0
+FOREIGN_START_S = 1.5
+"""How often the process of a server that is no run of ours is looked at."""
 
 ASK_HTTP_S = 15.0
 """Each question is a line in the server's log."""
@@ -39,6 +43,9 @@ async def watch_run(desk: Desk) -> None:
         try:
             await link_up(desk)
             run = desk.store.snapshot.run
+            if run is not None and foreign.is_foreign(run):
+                await _watch_foreign(desk, run)
+                continue
             if run is None or run.phase not in LIVING or not run.adopted:
                 run = await server.status(desk)
             if run is not None and run.adopted and run.phase in LIVING:
@@ -51,6 +58,25 @@ async def watch_run(desk: Desk) -> None:
             if error.kind != "degraded":
                 raise
             await asyncio.sleep(LOOK_AGAIN_S)  # no Python on the host: runs cannot be asked for
+
+
+async def _watch_foreign(desk: Desk, run: Run) -> None:
+    """Keep a server fresh that is no run of ours, until it is gone or another one is shown."""
+    while True:
+        waited = 0.0
+        while waited < (FOREIGN_START_S if run.phase is RunPhase.STARTING else FOREIGN_S):
+            await asyncio.sleep(0.25)
+            waited += 0.25
+            shown = desk.store.snapshot.run
+            if shown is None or shown.key != run.key or not foreign.is_foreign(shown):
+                return
+        told = await foreign.again(desk, run, asked=not _answered_lately(desk, run))
+        shown = desk.store.snapshot.run
+        if shown is None or shown.key != run.key or not foreign.is_foreign(shown):
+            return
+        run = replace(told, resolved=told.resolved or shown.resolved)
+        if run != shown:
+            desk.store.update(run=run)
 
 
 async def _another(desk: Desk, run: Run | None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from console.domain.run import UP, RunPhase
 from console.errors import ConsoleError, RefusedError, UsageError
+from console.ui.servers_here import adopt_server, show_servers, stop_shown
 
 if TYPE_CHECKING:
     from console.domain.run import Run
@@ -23,13 +24,18 @@ async def open_server_menu(app: TokwattApp) -> None:
     run = app.snapshot.run
     said = ["no server"] if run is None or run.phase is RunPhase.NONE else [f"run {run.id}, {run.phase.value}"]
     if run is not None and not run.adopted:
-        said = [f"port {run.port}: {owner_of(run)}", "not started by us: it is watched, never stopped"]
+        said = [f"port {run.port}: {owner_of(run)}", "not started by us: read-only until it is adopted"]
     said.append(f"profile {desk.profile.name}" if desk.profile else "no profile: p chooses one")
-    choices = [("s", "start from the profile"), ("t", "stop"), ("r", "restart: stop, then start from the profile")]
+    foreign = run is not None and not run.adopted and run.phase in UP
+    choices = [("s", "start from the profile"), ("t", "stop, once its pid is typed" if foreign else "stop")]
+    choices.append(("r", "restart: stop, then start from the profile"))
+    choices += [("o", "adopt it as a run")] if foreign else []
     choices.append(("a", "look again for a server that runs"))
+    choices.append(("l", "list every server on this host, whoever started it"))
     picked = await app.push_screen_wait(MenuModal("Server", said, choices))
     if picked:
         doing = {"s": start_server, "t": stop_server, "r": restart_server, "a": attach_server}
+        doing |= {"o": adopt_server, "l": show_servers}
         await doing[picked](app)
 
 
@@ -50,7 +56,7 @@ def _must_be_ours(app: TokwattApp, verb: str) -> None:
         raise RefusedError(f"port {run.port} is taken by {owner_of(run)}", "not started by us", way)
     raise RefusedError(
         f"{verb}: the server on port {run.port} was not started by us: {owner_of(run)}",
-        hint="whoever started it stops it; ! is a shell on the host",
+        hint="x o adopts it first; x t stops it once its pid is typed",
     )
 
 
@@ -88,8 +94,10 @@ async def stop_server(app: TokwattApp) -> None:
 
     desk = app.need_desk()
     desk.must_write("stop")
-    _must_be_ours(app, "stop")
     run = app.snapshot.run
+    if run is not None and not run.adopted and run.phase in UP:
+        await stop_shown(app)
+        return
     if run is None or run.phase not in (*UP, RunPhase.STOPPING):
         raise UsageError("no server runs", hint="x s starts one")
     if await _sure(app, "stop", [f"run {run.id}" + (f", pid {run.process.pid}" if run.process else "")]):
@@ -265,6 +273,8 @@ ACTIONS: dict[str, Action] = {
         stop_server,
         restart_server,
         attach_server,
+        show_servers,
+        adopt_server,
         measure,
         save_winner,
         undo_change,
@@ -287,6 +297,8 @@ LASTING = {
     "stop_server",
     "restart_server",
     "open_server_menu",
+    "show_servers",
+    "adopt_server",
     "save_winner",
     "undo_change",
     "import_profile",

@@ -17,6 +17,7 @@ from console.domain.run import LogKind
 from console.engines.protocol import Engine
 from console.engines.registry import ENGINES, engine
 from console.errors import UsageError
+from console.remote.outpost.servers import what_runs
 from tests.engines.recorded import content, read, watched
 
 
@@ -205,10 +206,14 @@ def test_requests_in_flight(adapter: Engine) -> None:
 
 
 def test_processes_are_known_by_their_titles(adapter: Engine) -> None:
-    patterns = [re.compile(title) for title in adapter.titles]
+    patterns = [re.compile(title) for title in (*adapter.titles, *adapter.workers)]
+
+    def known(title: str) -> bool:
+        return any(pattern.match(one) for one in what_runs(title.split(" ")) for pattern in patterns)
+
     recording = RECORDED[adapter.kind]
-    assert all(any(pattern.search(title) for pattern in patterns) for title in recording.titles)
-    assert not any(pattern.search(title) for pattern in patterns for title in recording.strangers)
+    assert all(known(title) for title in recording.titles)
+    assert not any(known(title) for title in recording.strangers)
 
 
 @given(st.text(max_size=400), st.booleans())

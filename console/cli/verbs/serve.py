@@ -1,14 +1,16 @@
-"""The server: `serve start | stop | restart | status | attach`."""
+"""The server: `serve start | stop | restart | status | attach | adopt`."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import sys
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Output
 from console.cli.run_text import run_fields, run_lines, table_lines
 from console.domain.run import LIVING, Run
-from console.errors import RefusedError
+from console.errors import AlreadySoError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
@@ -18,7 +20,7 @@ DEADLINE_S = 3600.0
 
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     """Add the verbs to the command line."""
-    serve = verbs.add_parser("serve", help="the server: start, stop, restart, status, attach")
+    serve = verbs.add_parser("serve", help="the server: start, stop, restart, status, attach, adopt")
     actions = serve.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     start = actions.add_parser("start", parents=parents, help="launch the profile's server; it outlives the console")
@@ -30,6 +32,12 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
         "stop", parents=parents, help="stop a run that tokwatt started, and prove that it is gone"
     )
     stop.add_argument("run", nargs="?", metavar="RUN", help="the profile's living run when none is named")
+    stop.add_argument(
+        "--pid", type=int, metavar="PID", help="a server that tokwatt did not start; what it is is shown first"
+    )
+    stop.add_argument(
+        "--confirm", default="", metavar="PID", help="the pid once more, where nobody can be asked to type it"
+    )
     stop.set_defaults(act=stop_server)
     restart = actions.add_parser("restart", parents=parents, help="stop, then start")
     restart.set_defaults(act=restart_server)
@@ -41,10 +49,18 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
 
     status = actions.add_parser("status", parents=parents, help="the run that matters; exit 1 when none lives")
     status.add_argument("run", nargs="?", metavar="RUN")
-    status.add_argument("--all", action="store_true", help="every run kept on the host")
+    status.add_argument(
+        "--all", action="store_true", help="every server of the host, whoever started it, and every run kept there"
+    )
     status.set_defaults(act=show_status)
     attach = actions.add_parser("attach", parents=parents, help="the living server, ours or not, with its arguments")
+    attach.add_argument("pid", nargs="?", type=int, metavar="PID", help="one of serve status --all")
     attach.set_defaults(act=attach_server)
+    adopt = actions.add_parser(
+        "adopt", parents=parents, help="make a run of a server that was started otherwise; it goes on as it is"
+    )
+    adopt.add_argument("pid", type=int, metavar="PID", help="one of serve status --all")
+    adopt.set_defaults(act=adopt_server)
 
 
 async def start_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:
@@ -118,6 +134,10 @@ async def stop_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Run `serve stop`."""
     from console.operations import server
 
+    if args.pid is not None:
+        return await _stop_process(args, desk, out)
+    if args.confirm:
+        raise UsageError("serve stop: --confirm goes with --pid")
     run: Run | None
     if args.run:
         run = await server.find_run(desk, args.run)
@@ -129,6 +149,51 @@ async def stop_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:
                 hint=f"tokwatt serve stop {run.id} stops it all the same",
             )
     _print(await server.stop(desk, run, grace_s=args.grace), out)
+    return 0
+
+
+async def _stop_process(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """End a server by its pid, typed once more after it was seen."""
+    from console.cli.server_text import stake_fields
+    from console.operations import foreign
+    from console.operations.server_words import stake_lines
+
+    if args.run:
+        raise UsageError("serve stop: RUN and --pid name one thing each; give one of them")
+    desk.must_write("serve stop")
+    try:
+        at_stake = await foreign.stake(desk, args.pid)
+    except UsageError as error:
+        raise AlreadySoError(error.title, error.detail, error.hint) from error
+    for line in stake_lines(at_stake):
+        out.say(f"  {line}")
+    typed = args.confirm
+    if not typed and not at_stake.server.ours and sys.stdin.isatty() and out.stderr.isatty():
+        typed = await asyncio.to_thread(_typed, out, args.pid)
+    try:
+        run = await foreign.stop(desk, at_stake, typed, grace_s=args.grace)
+    except RefusedError:
+        if out.json:  # what a script must show before it asks for the pid
+            out.document(stopped=False, run=None, **stake_fields(at_stake))
+        raise
+    if out.json:
+        out.document(stopped=True, run=run_fields(run), **stake_fields(at_stake))
+    else:
+        out.line(f"stopped: {at_stake.server.engine} of {at_stake.server.user}, pid {args.pid}")
+    return 0
+
+
+def _typed(out: Output, pid: int) -> str:
+    out.stderr.write(f"type {pid} to stop it: ")
+    out.stderr.flush()
+    return sys.stdin.readline().strip()
+
+
+async def adopt_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Run `serve adopt`."""
+    from console.operations import foreign
+
+    _print(await foreign.adopt(desk, args.pid), out)
     return 0
 
 
@@ -148,12 +213,7 @@ async def show_status(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     from console.operations import server
 
     if args.all:
-        runs = await server.all_runs(desk)
-        if out.json:
-            out.document(runs=[run_fields(run) for run in runs])
-        for line in () if out.json else table_lines(runs):
-            out.line(line)
-        return 0
+        return await _show_all(desk, out)
     run = await server.find_run(desk, args.run) if args.run else await server.status(desk)
     if run is None:
         if out.json:
@@ -164,26 +224,56 @@ async def show_status(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     return 0 if run.phase in LIVING else 1
 
 
+async def _show_all(desk: Desk, out: Output) -> int:
+    """Print every server of the host, then every run that is kept there."""
+    from console.cli.server_text import by_role, server_lines
+    from console.operations import server, servers
+
+    found = await servers.found(desk)
+    runs = await server.all_runs(desk)
+    if out.json:
+        out.document(runs=[run_fields(run) for run in runs], **by_role(found))
+        return 0
+    for line in server_lines(found):
+        out.line(line)
+    if not found:
+        out.say(f"{desk.link.host.name}: no engine server runs, whoever may have started one")
+    for line in table_lines(runs):
+        out.line(line)
+    return 0
+
+
 async def attach_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Run `serve attach`."""
-    from console.operations import server
+    from console.operations import foreign, server, servers
+    from console.operations.argument_table import differences_between, fields
 
-    run = await server.attach(desk)
+    run = await foreign.attach(desk, args.pid) if args.pid is not None else await server.attach(desk)
     if run is None:
         if out.json:
             out.document(run=None)
         out.say(f"{desk.link.host.name}: no server runs")
         return 1
     resolved = await server.resolved_arguments(desk, run)
-    differences = server.differences(desk.profile, resolved) if desk.profile is not None else ()
+    # What a stranger was asked for stands on its own command line, not in a profile of ours.
+    own = args.pid is None and run.adopted and run.launched and desk.profile is not None
+    profile = desk.profile if own and desk.profile is not None else servers.asked_for(run.argv, run.engine)
+    differences = server.differences(profile, resolved)
+    rows = differences_between(profile, resolved)
     if out.json:
         changed = [{"name": d.name, "requested": d.requested, "resolved": d.resolved} for d in differences]
-        out.document(run=run_fields(run), resolved=dict(resolved), differences=changed)
+        out.document(run=run_fields(run), resolved=dict(resolved), differences=changed, arguments=fields(rows))
         return 0
     _print(run, out)
-    for entry in differences:
-        out.line(f"  asked for {entry.name} = {entry.requested!r}, in force is {entry.resolved!r}")
+    for row in rows:
+        if row.asked is not None:
+            sign = "≠" if row.state == "different" else "=" if row.state == "as asked" else "?"
+            out.line(
+                f"  {sign} {row.name} = {row.asked!r}" + (f", in force is {row.in_force!r}" if sign == "≠" else "")
+            )
     out.say(f"{len(resolved)} arguments in force; {len(differences)} otherwise than asked for")
+    if not run.adopted:
+        out.say(f"read-only until it is adopted: tokwatt serve adopt {run.process.pid if run.process else 'PID'}")
     return 0
 
 

@@ -29,6 +29,8 @@ class OpenAi:
     abort: tuple[str, Mapping[str, object]] = ("", {})
     flush_path: str = ""
     titles: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
+    version_path: str = ""
     program: str = "python3"
 
     def command(self, profile: Profile) -> tuple[str, ...]:
@@ -50,6 +52,14 @@ class OpenAi:
     def watch(self) -> Watch:
         """Return a follower of one run."""
         return OpenAiWatch()
+
+    def version(self, reply: Mapping[str, object]) -> str:
+        """Return the build from `/props`."""
+        return str(reply.get("build_info") or "")
+
+    def side_ports(self, profile: Profile) -> Mapping[int, str]:
+        """Return nothing: it opens no other port."""
+        return {}
 
     def resolved(self, info: Mapping[str, object]) -> Mapping[str, object]:
         """Return what is in force, as far as the server tells."""
@@ -92,5 +102,10 @@ class LlamaCpp(OpenAi):
     ready_path: str = endpoints.READY
     ready_by_http: bool = False
     info_path: str = endpoints.PROPS
-    titles: tuple[str, ...] = (r"\bllama-server\b", r"\bllama_cpp\.server\b", r"\bxllamacpp\b")
+    titles: tuple[str, ...] = (
+        r"llama-server(?:\.exe)?(?: |$)",
+        r"llamacpp_server\.py(?: |$)",
+        r"-m llama_cpp\.server(?: |$)",
+    )
+    version_path: str = endpoints.PROPS
     program: str = command.LLAMA_SERVER

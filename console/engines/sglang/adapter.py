@@ -26,7 +26,14 @@ class Sglang:
     loads_paths: tuple[str, ...] = endpoints.LOADS
     abort: tuple[str, Mapping[str, object]] = endpoints.ABORT
     flush_path: str = endpoints.FLUSH
-    titles: tuple[str, ...] = (r"sglang::\w+", r"sglang\.launch_server", r"\bsglang serve\b", r"sglang\.cli\.main")
+    titles: tuple[str, ...] = (
+        r"-m sglang\.launch_server(?: |$)",
+        r"-m sglang\.cli\.main serve(?: |$)",
+        r"sglang serve(?: |$)",
+        r"sglang/launch_server\.py(?: |$)",
+    )
+    workers: tuple[str, ...] = (r"sglang::\w+",)
+    version_path: str = endpoints.INFO
 
     def redacted(self, argv: Sequence[str]) -> tuple[str, ...]:
         """Return an argument list with secrets taken out."""
@@ -47,6 +54,14 @@ class Sglang:
     def watch(self) -> Watch:
         """Return a follower of one run."""
         return SglangWatch()
+
+    def version(self, reply: Mapping[str, object]) -> str:
+        """Return the version from `/server_info`."""
+        return str(reply.get("version") or "")
+
+    def side_ports(self, profile: Profile) -> Mapping[int, str]:
+        """Return the ports between its processes, as far as they are no chance."""
+        return command.side_ports(profile)
 
     def resolved(self, info: Mapping[str, object]) -> Mapping[str, object]:
         """Return the arguments in force from `/server_info`."""

@@ -54,3 +54,23 @@ def resolved_from_log(message: str) -> Mapping[str, object]:
         return {}
     body = message[match.end() :].rstrip()
     return argv.keywords(body[:-1]) if match[1] != "{" else argv.mapping("{" + body)
+
+
+DIST_DELTA = 233
+"""Of data-parallel attention on one node: its rendezvous is that far above the HTTP port, four more ports follow."""
+
+
+def side_ports(profile: Profile) -> Mapping[int, str]:
+    """Return the ports between its processes that a launch will open, as far as they are no chance, and their flags."""
+    args = profile.launch.args
+    found = argv.ports_of(args, ("nccl-port", "disaggregation-bootstrap-port", "grpc-port"))
+    address = str(args.get("dist-init-addr") or args.get("nccl-init-addr") or "")
+    host, _, port = address.rpartition(":")
+    local = host.strip("[]") in ("127.0.0.1", "localhost", "0.0.0.0", "::", "::1")
+    if port.isdigit() and (local or args.get("node-rank", 0) == 0):
+        found[int(port)] = "dist-init-addr"
+    if args.get("enable-dp-attention") is True:
+        first = int(port) if port.isdigit() else profile.launch.port + DIST_DELTA
+        for number in range(first, first + 5):
+            found.setdefault(number, "dist-init-addr")
+    return found

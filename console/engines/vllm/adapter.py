@@ -27,7 +27,14 @@ class Vllm:
     loads_paths: tuple[str, ...] = endpoints.LOADS
     abort: tuple[str, Mapping[str, object]] = endpoints.ABORT
     flush_path: str = endpoints.FLUSH
-    titles: tuple[str, ...] = (r"VLLM::\w+", r"vllm\.entrypoints\.(?:cli\.main|openai\.api_server)", r"\bvllm serve\b")
+    titles: tuple[str, ...] = (
+        r"-m vllm\.entrypoints\.openai\.api_server(?: |$)",
+        r"-m vllm(?:\.entrypoints\.cli\.main)? serve(?: |$)",
+        r"vllm serve(?: |$)",
+        r"openai/api_server\.py(?: |$)",
+    )
+    workers: tuple[str, ...] = (r"VLLM::\w+",)
+    version_path: str = endpoints.VERSION
 
     def command(self, profile: Profile) -> tuple[str, ...]:
         """Return the exact argument list."""
@@ -48,6 +55,14 @@ class Vllm:
     def watch(self) -> Watch:
         """Return a follower of one run."""
         return VllmWatch()
+
+    def version(self, reply: Mapping[str, object]) -> str:
+        """Return the version from `/version`."""
+        return str(reply.get("version") or "")
+
+    def side_ports(self, profile: Profile) -> Mapping[int, str]:
+        """Return the ports between its processes that are asked for; the others are chance."""
+        return command.side_ports(profile)
 
     def resolved(self, info: Mapping[str, object]) -> Mapping[str, object]:
         """Return the settings in force from `/server_info`."""

@@ -88,3 +88,11 @@ def _same(key: str, asked: object, in_force: object) -> bool:
     if isinstance(asked, Mapping) and isinstance(in_force, Mapping):
         return all(name in in_force and argv.same(value, in_force[name]) for name, value in asked.items())
     return argv.same(asked, in_force)
+
+
+def side_ports(profile: Profile) -> Mapping[int, str]:
+    """Return the ports between its processes that a launch is told to open, and the flags or variables that do."""
+    found = argv.ports_of(profile.launch.args, ("data-parallel-rpc-port", "master-port", "dpp"))
+    env = {name: value for name, value in profile.launch.env.items() if isinstance(value, str)}
+    found.update(argv.ports_of(env, ("MASTER_PORT", "VLLM_PORT", "VLLM_DP_MASTER_PORT")))
+    return found

@@ -14,6 +14,7 @@ IDENTITY = "/v1/models"
 INFO = "/server_info?config_format=json"
 """Only with `VLLM_SERVER_DEV_MODE=1`; else the log tells."""
 
+VERSION = "/version"
 LOADS = ("/metrics",)
 """`/load` counts only with `--enable-server-load-tracking`, and says 0 without."""
 

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from . import gpus, processes, units
+from . import gpus, outputs, processes, units
 from .basics import state_home
 from .calls import Call, Fault, Operation, Result
 
@@ -92,7 +92,7 @@ def _launch(call: Call) -> Result:
         raise Fault("noenv", "not in the host's environment: %s" % ", ".join(missing), names=missing)
     argv, env = [_filled(word) for word in argv], {name: _filled(value) for name, value in env.items()}
     with Call.critical:
-        folder = _new_folder()
+        folder = new_folder()
         name = os.path.basename(folder)
         record = dict(call.args.get("record") or {})
         record.update(
@@ -124,7 +124,8 @@ def _filled(word: str) -> str:
     return os.environ.get(word[1:-1], "") if len(word) > 2 and word[0] == word[-1] == "\0" else word
 
 
-def _new_folder() -> str:
+def new_folder() -> str:
+    """Make the folder of a new run."""
     parent = runs_folder()
     os.makedirs(parent, mode=0o700, exist_ok=True)
     day = time.strftime("%Y-%m-%d")
@@ -189,11 +190,7 @@ def state_of(folder: str) -> dict[str, Any]:
     if text and text[0].lstrip("-").isdigit():
         state["exit"] = int(text[0])
         state["ended_at"] = float(text[1]) if len(text) > 1 else None
-    try:
-        status = os.stat(state["log"])
-        state.update(log_size=status.st_size, log_inode=status.st_ino, log_mtime=status.st_mtime)
-    except OSError:
-        state.update(log_size=0, log_inode=0, log_mtime=0.0)
+    state.update(outputs.size_of(state["log"]))
     return state
 
 
@@ -293,27 +290,8 @@ def _note_ladder(call: Call) -> Result:
     return {}, b""
 
 
-def _adopt(call: Call) -> Result:
-    """Give a server that runs a folder as if it had been launched here; its process is not touched.
-
-    Arguments: `pid` and `start_ticks` of the server, `record` as for `launch`.
-    """
-    pid, ticks = call.number("pid"), call.number("start_ticks")
-    if not processes.is_alive(pid, ticks):
-        raise Fault("changed", "pid %d is gone, or another process by now" % pid, pid=pid)
-    with Call.critical:
-        folder = _new_folder()
-        record = dict(call.args.get("record") or {})
-        record.update(schema=1, id=os.path.basename(folder), boot_id=processes.boot_id(), adopted=True)
-        record.update(pid=pid, start_ticks=ticks, session=0, utc_offset_s=time.localtime().tm_gmtoff)
-        with open(os.path.join(folder, "pid"), "w", encoding="utf-8") as file:
-            file.write("%d %d 0\n" % (pid, ticks))
-        _write_json(folder, record)
-    return state_of(folder), b""
-
-
-def _end_unit(call: Call) -> Result:
-    """End by force what a run was wrapped in: a container or a job that signals do not reach."""
+def _signal_unit(call: Call) -> Result:
+    """Send a signal to what a run was launched in: a container or a job, which signals to its launcher do not reach."""
     folder = _own_folder(call)
     return {"said": units.end(_read_json(os.path.join(folder, "launch.json")))}, b""
 
@@ -332,6 +310,5 @@ OPS: dict[str, Operation] = {
     "watch_run": _watch_run,
     "note_stop": _note_stop,
     "note_ladder": _note_ladder,
-    "adopt": _adopt,
-    "end_unit": _end_unit,
+    "signal_unit": _signal_unit,
 }

@@ -127,11 +127,27 @@ def tcp_listeners(pid: int | None = None) -> dict[str, dict[str, Any]]:
     return found
 
 
-def connections_to(port: int, pid: int | None = None) -> list[dict[str, Any]]:
-    """Return who is connected to a port."""
-    return [
-        {"peer": remote} for _, remote, number, state, _, _ in _tcp_sockets(pid) if number == port and state == "01"
-    ]
+def connections_to(ports: Iterable[int], pid: int | None = None) -> list[dict[str, Any]]:
+    """Return who is connected to these ports, with the process at the other end where that is on this host."""
+    wanted, here = set(ports), {}
+    found: list[dict[str, Any]] = []
+    for address, remote, number, state, _, inode in _tcp_sockets(pid):
+        if state == "01":
+            here["%s:%d" % (_plain(address), number)] = inode
+            if number in wanted:
+                found.append({"port": number, "peer": _plain(remote), "pid": None, "title": "", "user": ""})
+    owners = _socket_owners({here[one["peer"]] for one in found if here.get(one["peer"], "0") != "0"})
+    for one in found:
+        owner = owners.get(here.get(one["peer"], ""))
+        entry = _entry(owner) if owner is not None else None
+        if entry is not None:
+            one.update(pid=entry["pid"], title=entry["title"][:200], user=entry["user"])
+    return found
+
+
+def _plain(address: str) -> str:
+    """Return an IPv4 address that a socket of IPv6 tells as such."""
+    return address[7:] if address.startswith("::ffff:") else address
 
 
 def _tcp_sockets(pid: int | None) -> Iterator[tuple[str, str, int, str, int, str]]:
@@ -273,6 +289,30 @@ def _entry(pid: int) -> dict[str, Any] | None:
         "user": user_name(uid),
         "title": title or _name(pid),
     }
+
+
+def argv_of(pid: int) -> list[str]:
+    """Return the words of a command line."""
+    return words_of(pid, "cmdline")
+
+
+def words_of(pid: int, name: str) -> list[str]:
+    """Return the words of `cmdline` or `environ`; none where they cannot be read."""
+    try:
+        with open("/proc/%d/%s" % (pid, name), "rb") as file:
+            raw = file.read(ENVIRON_LIMIT)
+    except OSError:
+        return []
+    raw = raw.rstrip(b"\0 ") if name == "cmdline" else raw  # a title that was set is padded to the old length
+    return [word.decode("utf-8", "replace") for word in raw.split(b"\0")] if raw else []
+
+
+def link_of(path: str) -> str:
+    """Return where a link leads; empty where that cannot be read."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
 
 
 def _moment(ticks: int) -> Any:

@@ -10,6 +10,7 @@ import traceback
 from typing import Any, BinaryIO, Callable
 
 from . import (
+    adopting,
     basics,
     caches,
     files,
@@ -40,6 +41,7 @@ CALLS_LIMIT = 256
 END_PATIENCE_S = 1.5
 
 ROOMS = (
+    adopting,
     basics,
     caches,
     files,

@@ -1,4 +1,4 @@
-"""Inference servers that run on the host, whoever started them."""
+"""Inference servers that run on the host, whoever started them, and what is left of those whose launcher is gone."""
 
 from __future__ import annotations
 
@@ -6,59 +6,104 @@ import os
 import re
 from typing import Any
 
-from . import gpus, processes
+from . import gpus, outputs, processes
 from .calls import Call, Fault, Operation, Result
 
-CONTAINER = re.compile(r"(?:docker[-/]|libpod-|cri-containerd-|/kubepods[^\n]*/)([0-9a-f]{64})")
-UNIT = re.compile(r"/([^/\n]+\.service)(?:/|$)", re.MULTILINE)
 CONNECTIONS_SHOWN = 50
+PYTHON = re.compile(r"(?:python|pypy)[\d.]*[a-z]?")
+ADOPTERS = re.compile(
+    r"(?:systemd|init|tini|dumb-init|docker-init|catatonit|s6-svscan|runsvdir|conmon|containerd-shim\S*)"
+)
+"""What the children of a process that died get for a parent."""
+
+Table = dict[int, dict[str, Any]]
+
+
+def what_runs(argv: list[str]) -> list[str]:
+    """Return what a command line runs, in the spellings that patterns are matched against from their beginning.
+
+    An interpreter and its options are taken off: `-m module …`, `script …` and `folder/script …`; of anything
+    else the program's name and its words. So a name that only stands in an argument, as of an editor, a search
+    or a shell, never makes a server.
+    """
+    if not argv or not argv[0]:
+        return []
+    name = os.path.basename(argv[0])
+    if not PYTHON.fullmatch(name):
+        return [" ".join([name, *argv[1:]])]
+    at = 1
+    while at < len(argv) and argv[at].startswith("-") and argv[at] != "-":
+        flags, at = argv[at][1:], at + 1
+        if flags.startswith("-"):
+            at += flags == "-check-hash-based-pycs"
+            continue
+        for place, flag in enumerate(flags):
+            rest = flags[place + 1 :]
+            if flag == "m":
+                return [" ".join(["-m", *([rest] if rest else []), *argv[at:]])]
+            if flag == "c":
+                return []
+            if flag in "XW":
+                at += not rest
+                break
+    if at >= len(argv):
+        return []
+    parts = argv[at].rsplit("/", 2)
+    return [" ".join([script, *argv[at + 1 :]]) for script in dict.fromkeys([parts[-1], "/".join(parts[-2:])])]
 
 
 def _servers(call: Call) -> Result:
-    """Return every server whose command line fits one of `titles`, {kind: regular expression}.
+    """Return every server, and workers without one.
 
-    A worker that a server started belongs to it; one without its server is told as left over.
+    Arguments: `titles` and `workers`, {kind: regular expressions} of what launches a server and of the titles
+    that its workers give themselves. `role` of each that is found: `server`; `left over`, workers whose
+    launcher is gone, those of one session together; `embedded`, an engine inside another program.
     """
-    try:
-        titles = {kind: re.compile(text) for kind, text in dict(call.args.get("titles") or {}).items()}
-    except re.error as error:
-        raise Fault("usage", "titles: %s" % error) from None
-    entries = {entry["pid"]: entry for entry in processes.table()}
+    titles, workers = _patterns(call, "titles"), _patterns(call, "workers")
+    entries = _entries()
     kinds: dict[int, str] = {}
+    launched: set[int] = set()
     for pid, entry in entries.items():
-        kind = next((kind for kind, title in titles.items() if title.search(entry["title"])), "")
-        if kind and not _is_shell(entry["title"]):
+        runs = what_runs(entry["argv"])
+        kind = _kind(runs, titles)
+        if kind:
+            launched.add(pid)
+        kind = kind or _kind(runs, workers)
+        if kind:
             kinds[pid] = kind
-    held = _by_pid(gpus.holders() or [])
-    found = []
-    for pid, kind in kinds.items():
-        if not _has_server_above(pid, entries, kinds):
-            found.append(_server(entries[pid], kind, entries, held))
-    return {"servers": found}, b""
+    roots = [pid for pid in kinds if not _has_server_above(pid, entries, kinds)]
+    held = _Held()
+    found = [_told(entries[pid], kinds[pid], "server", {pid}, entries, held) for pid in roots if pid in launched]
+    groups: dict[tuple[str, int, str], list[int]] = {}
+    for pid in roots:
+        if pid not in launched:
+            role = "left over" if _is_orphan(entries[pid], entries) else "embedded"
+            groups.setdefault((kinds[pid], entries[pid]["session"], role), []).append(pid)
+    for (kind, _, role), pids in groups.items():
+        found.append(_told(entries[min(pids)], kind, role, set(pids), entries, held))
+    return {"servers": found, "gpus_told": held.told, "uid": os.geteuid()}, b""
 
 
-def _is_shell(title: str) -> bool:
-    """Whether a process only names a server in its arguments: a shell, an editor, a search."""
-    program = os.path.basename(title.split(" ", 1)[0])
-    return program in (
-        "sh",
-        "bash",
-        "dash",
-        "zsh",
-        "fish",
-        "grep",
-        "rg",
-        "ssh",
-        "sshd",
-        "vim",
-        "less",
-        "tail",
-        "docker",
-    )
+def _entries() -> Table:
+    return {entry["pid"]: {**entry, "argv": processes.argv_of(entry["pid"])} for entry in processes.table()}
 
 
-def _has_server_above(pid: int, entries: dict[int, dict[str, Any]], kinds: dict[int, str]) -> bool:
-    seen = set()
+def _patterns(call: Call, name: str) -> dict[str, list[re.Pattern[str]]]:
+    try:
+        return {kind: [re.compile(one) for one in many] for kind, many in dict(call.args.get(name) or {}).items()}
+    except (re.error, TypeError) as error:
+        raise Fault("usage", "%s: %s" % (name, error)) from None
+
+
+def _kind(runs: list[str], patterns: dict[str, list[re.Pattern[str]]]) -> str:
+    for kind, many in patterns.items():
+        if any(pattern.match(one) for pattern in many for one in runs):
+            return kind
+    return ""
+
+
+def _has_server_above(pid: int, entries: Table, kinds: dict[int, str]) -> bool:
+    seen = {pid}
     parent = entries[pid]["ppid"]
     while parent in entries and parent not in seen:
         if kinds.get(parent) == kinds[pid]:
@@ -68,43 +113,61 @@ def _has_server_above(pid: int, entries: dict[int, dict[str, Any]], kinds: dict[
     return False
 
 
-def _by_pid(entries: list[dict[str, Any]]) -> dict[int, float]:
-    held: dict[int, float] = {}
-    for entry in entries:
-        if entry["seen"]:
-            held[entry["pid"]] = held.get(entry["pid"], 0.0) + (entry["memory_mib"] or 0.0)
-    return held
+def _is_orphan(entry: dict[str, Any], entries: Table) -> bool:
+    """Whether a process was given another parent, since its own is gone."""
+    parent = entries.get(entry["ppid"])
+    if parent is None or parent["pid"] == 1:
+        return True
+    name = parent["title"].split(" ", 1)[0].rsplit("/", 1)[-1]
+    return ADOPTERS.fullmatch(name) is not None and parent["session"] != entry["session"]
 
 
-def _server(
-    root: dict[str, Any], kind: str, entries: dict[int, dict[str, Any]], held: dict[int, float]
-) -> dict[str, Any]:
+class _Held:
+    """GPU memory by process, asked for once."""
+
+    def __init__(self) -> None:
+        entries = gpus.holders()
+        self.told = entries is not None
+        self._entries = [entry for entry in entries or [] if entry["seen"]]
+        places = gpus.cards() if self._entries else None
+        self._index = {card["uuid"]: card["index"] for card in places or []}
+
+    def of(self, tree: set[int]) -> list[dict[str, Any]]:
+        """Return what processes hold of each GPU."""
+        shares: dict[str, dict[str, Any]] = {}
+        for entry in self._entries:
+            if entry["pid"] in tree:
+                gpu = entry["gpu"]
+                share = shares.setdefault(gpu, {"uuid": gpu, "index": self._index.get(gpu), "memory_mib": None})
+                if entry["memory_mib"] is not None:
+                    share["memory_mib"] = (share["memory_mib"] or 0.0) + entry["memory_mib"]
+        return sorted(shares.values(), key=lambda share: (share["index"] is None, share["index"], share["uuid"]))
+
+
+def _told(root: dict[str, Any], kind: str, role: str, roots: set[int], entries: Table, held: _Held) -> dict[str, Any]:
     pid = root["pid"]
-    tree = _tree(pid, entries)
-    cgroup = "\n".join(processes.lines_of("/proc/%d/cgroup" % pid))
-    container, unit = CONTAINER.search(cgroup), UNIT.search(cgroup)
+    tree = _tree(roots, entries)
     environment = _environment(pid)
+    parent = entries.get(root["ppid"])
     return {
         **root,
         "kind": kind,
-        "argv": _argv(pid),
-        "cwd": _link("/proc/%d/cwd" % pid),
-        "ports": _ports(tree, pid),
-        "log": _log(pid),
-        "container": container[1] if container else "",
-        "unit": unit[1] if unit and not unit[1].startswith("user@") else "",
+        "role": role,
+        "parent": parent["title"][:200] if parent else "",
+        "cwd": processes.link_of("/proc/%d/cwd" % pid),
+        **_ports(tree, pid, root["uid"]),
+        **outputs.place_of(pid, entries),
         "run": environment.get("TOKWATT_RUN", ""),
-        "mark": environment.get("TOKWATT_MARK", ""),
         "processes": [
             {"pid": one, "start_ticks": entries[one]["start_ticks"], "title": entries[one]["title"][:200]}
             for one in sorted(tree)
         ],
-        "held_mib": sum(held.get(one, 0.0) for one in tree) if held else None,
+        "gpus": held.of(tree),
     }
 
 
-def _tree(root: int, entries: dict[int, dict[str, Any]]) -> set[int]:
-    ours, grown = {root}, True
+def _tree(roots: set[int], entries: Table) -> set[int]:
+    ours, grown = set(roots), True
     while grown:
         more = {pid for pid, entry in entries.items() if entry["ppid"] in ours and pid not in ours}
         ours |= more
@@ -112,87 +175,104 @@ def _tree(root: int, entries: dict[int, dict[str, Any]]) -> set[int]:
     return ours
 
 
-def _ports(tree: set[int], root: int) -> list[int]:
-    """Return the ports that a server's own process listens on, then those of its children."""
+def _ports(tree: set[int], root: int, uid: int) -> dict[str, Any]:
+    """Return where a server listens: ports of its own process, then of its children, and how they are reached.
+
+    Sockets of another login's process cannot be told apart: then every port that this login listens on.
+    """
     listening = processes.tcp_listeners(root)
     ports: list[int] = []
+    readable = True
     for pid in sorted(tree, key=lambda one: one != root):
         try:
             names = os.listdir("/proc/%d/fd" % pid)
         except OSError:
+            readable = readable and pid != root
             continue
         mine = set()
         for name in names:
-            target = _link("/proc/%d/fd/%s" % (pid, name))
+            target = processes.link_of("/proc/%d/fd/%s" % (pid, name))
             if target.startswith("socket:[") and target[8:-1] in listening:
                 mine.add(int(listening[target[8:-1]]["port"]))
         ports += [port for port in sorted(mine) if port not in ports]
-    return ports
+    if not readable:
+        ports = sorted({int(one["port"]) for one in listening.values() if one["uid"] == uid})
+    inside = _network_of(root)
+    return {"ports": ports, "ports_sure": readable, "network": inside, "published": _published(root) if inside else {}}
 
 
-def _log(pid: int) -> str:
-    """Return the file that a server's output goes to; empty for a terminal, a pipe or a file that is deleted."""
-    for stream in (1, 2):
-        target = _link("/proc/%d/fd/%d" % (pid, stream))
-        if target.startswith("/") and not target.startswith("/dev/") and os.path.isfile(target):
-            return target
-    return ""
+def _network_of(pid: int) -> str:
+    """Return the network namespace of a process where it is not ours; empty where it is, or cannot be told."""
+    theirs = processes.link_of("/proc/%d/ns/net" % pid)
+    return theirs if theirs and theirs != processes.link_of("/proc/self/ns/net") else ""
 
 
-def _argv(pid: int) -> list[str]:
-    try:
-        with open("/proc/%d/cmdline" % pid, "rb") as file:
-            raw = file.read(64 * 1024)
-    except OSError:
-        return []
-    return [word.decode("utf-8", "replace") for word in raw.rstrip(b"\0").split(b"\0")]
+def _published(pid: int) -> dict[str, int]:
+    """Return ports inside a container to those of the host, as `docker-proxy` was told to join them."""
+    own = set(re.findall(r"\|-- ([\d.]+)", "\n".join(processes.lines_of("/proc/%d/net/fib_trie" % pid))))
+    found: dict[str, int] = {}
+    for entry in processes.table():
+        words = processes.argv_of(entry["pid"]) if "docker-proxy" in entry["title"] else []
+        if os.path.basename(words[0] if words else "") == "docker-proxy":
+            told = {words[at]: words[at + 1] for at in range(1, len(words) - 1, 2)}
+            inner, outer = told.get("-container-port", ""), told.get("-host-port", "")
+            if told.get("-container-ip") in own and inner.isdigit() and outer.isdigit():
+                found[inner] = int(outer)
+    return found
 
 
 def _environment(pid: int) -> dict[str, str]:
-    try:
-        with open("/proc/%d/environ" % pid, "rb") as file:
-            raw = file.read(processes.ENVIRON_LIMIT)
-    except OSError:
-        return {}
-    pairs = (part.partition(b"=") for part in raw.split(b"\0"))
-    return {
-        name.decode("ascii", "replace"): value.decode("utf-8", "replace")
-        for name, _, value in pairs
-        if name in (b"TOKWATT_RUN", b"TOKWATT_MARK")
-    }
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
+    """Return the variables that tell a run of tokwatt; no others are read out."""
+    pairs = (part.partition("=") for part in processes.words_of(pid, "environ"))
+    return {name: value for name, _, value in pairs if name == "TOKWATT_RUN"}
 
 
 def _connections(call: Call) -> Result:
-    """Return who is connected to the ports of a server."""
+    """Return who is connected to the ports of a server, and by which process where that is on this host.
+
+    `ours` is the console's own way here: it polls.
+    """
     pid = call.number("pid")
-    found = []
-    for port in call.args.get("ports", []):
-        found += [{"port": int(port), **one} for one in processes.connections_to(int(port), pid)]
+    wanted = {int(port) for port in call.args.get("ports", [])}
+    found = processes.connections_to(wanted, pid)
+    above = _above(os.getpid())
+    for one in found:
+        one["ours"] = one["pid"] is not None and one["pid"] in above
     return {"connections": found[:CONNECTIONS_SHOWN], "count": len(found)}, b""
 
 
+def _above(pid: int) -> set[int]:
+    """Return a process and all that started it: the way from its server's daemon to us."""
+    chain: set[int] = set()
+    while pid > 1 and pid not in chain:
+        chain.add(pid)
+        entry = processes.table([pid])
+        pid = entry[0]["ppid"] if entry else 0
+    return chain
+
+
 def _tree_state(call: Call) -> Result:
-    """Return how a server stands that has no run folder, in the words of `run_state`."""
+    """Return how a server stands that has no run folder, in the words of `run_state`.
+
+    Arguments: `pid` with `start_ticks`; `others`, [pid, start ticks] of more processes that belong to it;
+    `log`, its file.
+    """
     pid, ticks = call.number("pid"), call.number("start_ticks")
+    found = {entry["pid"]: entry for entry in processes.members(pid, ticks, 0)}
+    for other, began in call.args.get("others", []):
+        found.update({entry["pid"]: entry for entry in processes.members(int(other), int(began), 0)})
     return {
         "folder": "",
-        "log": "",
         "record": {},
         "pid": pid,
         "start_ticks": ticks,
         "session": 0,
         "alive": processes.is_alive(pid, ticks),
-        "processes": processes.members(pid, ticks, 0),
+        "processes": [found[one] for one in sorted(found)],
         "exit": None,
         "ended_at": None,
         "stop": None,
+        **outputs.size_of(call.text("log", "")),
     }, b""
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import BinaryIO
 
+from . import outputs
 from .calls import Call, Fault, Operation, Result
 
 CHUNK = 65536
@@ -51,7 +52,8 @@ class _Follower:
     def __init__(self, call: Call, credit: _Credit) -> None:
         self._call = call
         self._credit = credit
-        self._path = call.text("path")
+        self._spool = outputs.spool_of(call.text("path"))
+        self._path = self._spool.path if self._spool else call.text("path")
         self._file: BinaryIO | None = None
         self._inode = 0
         self._offset = 0
@@ -60,13 +62,15 @@ class _Follower:
     def start(self) -> str:
         """Open at the place that was asked for; return what has changed since it was left."""
         args = self._call.args
+        if self._spool is not None:
+            self._spool.catch_up(int(args.get("offset") or 0))
         self._open(self._path)
         if args.get("offset") is None:
             lines = args.get("lines")
             self._offset = _line_start(self._file, int(lines)) if lines is not None else 0
             return "start"
         inode, offset = int(args.get("inode") or 0), int(args["offset"])
-        if inode and inode != self._inode:
+        if inode and inode != self._inode and self._spool is None:
             moved = _by_inode(os.path.dirname(self._path), inode)
             if moved is None:
                 return "rotated"
@@ -205,7 +209,7 @@ def _followed(call: Call) -> Result:
 
 def _read_log(call: Call) -> Result:
     """Return at most `length` bytes from `offset` (from the end when negative), with size and inode."""
-    with open(call.text("path"), "rb", buffering=0) as file:
+    with open(outputs.readable(call.text("path")), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         offset = call.number("offset")
         offset = max(0, status.st_size + offset) if offset < 0 else offset

@@ -81,7 +81,7 @@ class LogPane(Vertical, Framed):
         """Show the run's ladder and name, and the moments that every history shows."""
         self._now = now
         self.query_one(Ladder).show(run, now)
-        if run is not None and (self._run is None or run.id != self._run.id):
+        if run is not None and (self._run is None or run.key != self._run.key):
             self.past = None
             self.begin(run)
         self._run = run or self._run

@@ -146,8 +146,8 @@ class CockpitScreen(Screen[None]):
         app, run, desk = owner(self), snapshot.run, self.seat.desk
         if run is None or desk is None:
             return
-        if run.id != self._run_id:
-            self._run_id = run.id
+        if run.key != self._run_id:
+            self._run_id = run.key
             launch(app, follow_log, app, desk, run, group="log", exclusive=True, watching="log", seat=self.seat)
         elif self._phase == "starting" and run.phase.value in ("ready", "failed", "lost"):
             self._announce(run.phase.value, host_now(snapshot) - run.started_at)
