@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from console.domain.text import SafeText
 
@@ -114,6 +116,25 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Unit:
+    """The container, Slurm job or systemd scope that a run was launched in."""
+
+    kind: str
+    """`docker-run`, `slurm` or `systemd-run`."""
+    id: str = ""
+    """Of the container, the number of the job, the scope with its suffix; empty while there is none yet."""
+    name: str = ""
+    state: str = ""
+    """As its runtime calls it, or `starting`, `gone`, `unknown`."""
+    reason: str = ""
+    """Why it is in that state: what a job waits for."""
+    node: str = ""
+    """Where a job runs."""
+    alive: bool | None = None
+    """`None` where its runtime does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One launch, as it stands in its folder on the host."""
 
@@ -160,6 +181,10 @@ class Run:
     """Processes of a run that live on although its launcher is gone."""
     held_mib: float | None = None
     """GPU memory that those hold."""
+    machine: Mapping[str, object] = field(default_factory=dict)
+    """Fingerprint of the machine at launch (`domain.machine`); empty where none was taken."""
+    unit: Unit | None = None
+    """What it was launched in; `None` for a plain process."""
     launched: bool = True
     """False for a server that was adopted: what it has loaded was not written down at its start."""
     members: tuple[ProcessId, ...] = ()
@@ -185,6 +210,9 @@ class Run:
         return words.get(self.phase) or Readiness(self.phase.value)
 
 
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
 class LogKind(StrEnum):
     """What a log record is about (design section 10)."""
 
@@ -197,9 +225,11 @@ class LogKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
-    """One record of an engine's log; tracebacks and bars are one record each."""
+class LogRecord(NamedTuple):
+    """One record of an engine's log; tracebacks and bars are one record each.
+
+    A tuple: it is made for every line of a flood, and a frozen dataclass takes three times as long to make.
+    """
 
     kind: LogKind
     raw: str
@@ -208,9 +238,9 @@ class LogRecord:
     """ISO 8601 with zone, or `None` when zone or date is unknown."""
     clock: str = ""
     """The stamp as the log printed it."""
-    source: Mapping[str, object] = field(default_factory=dict)
+    source: Mapping[str, object] = NOTHING
     """container, process, ranks…"""
-    values: Mapping[str, object] = field(default_factory=dict)
+    values: Mapping[str, object] = NOTHING
     severity: str = ""
     """`warning`, `error` or empty."""
     cause: str = ""

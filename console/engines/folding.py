@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from console.domain.run import LogRecord
 from console.engines.prefixes import seconds_between
@@ -34,19 +34,15 @@ class RankFold:
     """Takes records in their order and gives them back in their order, equal tracebacks of further ranks taken out."""
 
     _open: dict[tuple[object, str], _Fold] = field(default_factory=dict)
-    _held: list[LogRecord | _Fold] = field(default_factory=list)
+    held: list[LogRecord | _Fold] = field(default_factory=list)
+    """Records that wait."""
     _quiet: int = 0
     _clock: str = ""
 
     @property
-    def holds(self) -> bool:
-        """Whether records wait."""
-        return bool(self._held)
-
-    @property
     def offsets(self) -> list[int]:
         """Where the records begin that wait."""
-        return [(item.record if isinstance(item, _Fold) else item).offset for item in self._held]
+        return [(item.record if isinstance(item, _Fold) else item).offset for item in self.held]
 
     def take(self, record: LogRecord, text: str) -> list[LogRecord]:
         """Return what need not wait any longer.
@@ -55,19 +51,19 @@ class RankFold:
             record: The next record.
             text: Its message, the prefixes of all its lines taken off.
         """
-        if not self._held and TRACEBACK not in text:
+        if not self.held and TRACEBACK not in text:
             return [record]
         ranks = _ranks(record)
         if TRACEBACK in text and ranks:
             return self._take_traceback(record, ranks, text)
-        self._held.append(record)
+        self.held.append(record)
         self._quiet += 1
         return self.flush() if self._quiet > HELD or self._late(record.clock) else []
 
     def flush(self) -> list[LogRecord]:
         """Return everything that waits."""
-        held = [_folded(item) if isinstance(item, _Fold) else item for item in self._held]
-        self._held, self._open, self._quiet = [], {}, 0
+        held = [_folded(item) if isinstance(item, _Fold) else item for item in self.held]
+        self.held, self._open, self._quiet = [], {}, 0
         return held
 
     def _take_traceback(self, record: LogRecord, ranks: dict[str, int], text: str) -> list[LogRecord]:
@@ -76,14 +72,14 @@ class RankFold:
         fold = self._open.get(key)
         if fold is None or ranks in fold.ranks:
             fold = self._open[key] = _Fold(record, [], [])
-            self._held.append(fold)
+            self.held.append(fold)
         fold.ranks.append(ranks)
         fold.offsets.append(record.offset)
         self._quiet, self._clock = 0, record.clock
         return done
 
     def _late(self, clock: str) -> bool:
-        return bool(self._held) and (seconds_between(self._clock, clock) or 0.0) > WINDOW_S
+        return bool(self.held) and (seconds_between(self._clock, clock) or 0.0) > WINDOW_S
 
 
 def _ranks(record: LogRecord) -> dict[str, int]:
@@ -108,4 +104,4 @@ def _folded(fold: _Fold) -> LogRecord:
         "ranks": [" ".join(f"{name}{number}" for name, number in ranks.items()) for ranks in fold.ranks],
         "offsets": fold.offsets,
     }
-    return replace(fold.record, source={**fold.record.source, "ranks": merged}, values=values)
+    return fold.record._replace(source={**fold.record.source, "ranks": merged}, values=values)

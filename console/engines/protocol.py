@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from console.domain.profile import Profile
-from console.domain.run import Failure, LogKind, LogRecord, Rung
+from console.domain.run import NOTHING, Failure, LogKind, LogRecord, Rung
 from console.engines.flags import Flag, FlagFault
 
 
-@dataclass(frozen=True, slots=True)
-class Sense:
-    """What one message means."""
+class Sense(NamedTuple):
+    """What one message means; a tuple, since it is made for every line of a flood."""
 
     kind: LogKind = LogKind.OTHER
-    values: Mapping[str, object] = field(default_factory=dict)
+    values: Mapping[str, object] = NOTHING
     severity: str = ""
     cause: str = ""
     lines: tuple[str, ...] = ()

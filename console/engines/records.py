@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from console.domain.run import LogKind, LogRecord
 from console.engines.folding import TRACEBACK, RankFold
-from console.engines.prefixes import Peeled, Zone, peel, stamp_of
+from console.engines.prefixes import Peeled, Stamp, Zone, peel, stamp_of
 from console.engines.protocol import Grammar
 
 LINE_LIMIT = 4 * 1024 * 1024
@@ -25,6 +25,7 @@ STALE = 100
 
 _END = re.compile(rb"[\r\n]")
 _NEWLINE = 10
+_RETURN = b"\r"
 _FULL_STAMP = rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,80}\]"
 _GLUED = re.compile(
     rb"(?<=[^\s])(?=" + _FULL_STAMP + rb")"
@@ -98,6 +99,8 @@ class LogParser:
         self._blocks: dict[object, _Block] = {}
         self._fold = RankFold()
         self._lines = 0
+        self._latest: tuple[str, Stamp | None, str | None] = ("", None, None)
+        """What the latest stamped line began with, what that says, and when it was: most lines begin as the last one."""
         self._waiting: list[tuple[LogRecord, str]] = []
 
     @property
@@ -123,17 +126,18 @@ class LogParser:
 
     def feed(self, data: bytes) -> list[LogRecord]:
         """Take the next bytes; return the records that they complete."""
-        searched = len(self._rest)
-        self._rest += data
         records: list[LogRecord] = []
+        if self._after_return or _RETURN in data:
+            self._part_by_hand(data, records)
+        elif end := data.rfind(b"\n") + 1:  # what comes in floods has no carriage returns
+            whole = bytes(self._rest) + data[: end - 1]
+            self._rest[:] = data[end:]
+            for raw in whole.split(b"\n"):
+                self._cut(raw, self._offset, records)
+                self._offset += len(raw) + 1
+        else:
+            self._rest += data
         start = 0
-        for match in _END.finditer(self._rest, searched):
-            end = match.start()
-            newline = self._rest[end] == _NEWLINE
-            if end > start or not (newline and self._after_return):
-                self._cut(start, end, records)
-            self._after_return = not newline
-            start = end + 1
         while len(self._rest) - start > LINE_LIMIT:
             self._line(bytes(self._rest[start : start + LINE_LIMIT]), self._offset + start, records)
             start += LINE_LIMIT
@@ -141,6 +145,21 @@ class LogParser:
             del self._rest[:start]
             self._offset += start
         return records
+
+    def _part_by_hand(self, data: bytes, records: list[LogRecord]) -> None:
+        """Part bytes at newlines and carriage returns, and at both together once."""
+        searched = len(self._rest)
+        self._rest += data
+        start = 0
+        for match in _END.finditer(self._rest, searched):
+            end = match.start()
+            newline = self._rest[end] == _NEWLINE
+            if end > start or not (newline and self._after_return):
+                self._cut(bytes(self._rest[start:end]), self._offset + start, records)
+            self._after_return = not newline
+            start = end + 1
+        del self._rest[:start]
+        self._offset += start
 
     def settle(self) -> list[LogRecord]:
         """Return the records that wait for more lines, since the log has gone quiet."""
@@ -158,52 +177,43 @@ class LogParser:
             self._rest.clear()
         return records + self.settle()
 
-    def _cut(self, start: int, end: int, records: list[LogRecord]) -> None:
-        while end - start > LINE_LIMIT:
-            self._line(bytes(self._rest[start : start + LINE_LIMIT]), self._offset + start, records)
-            start += LINE_LIMIT
-        self._line(bytes(self._rest[start:end]), self._offset + start, records)
+    def _cut(self, raw: bytes, offset: int, records: list[LogRecord]) -> None:
+        """Take one line; those of a flood need no more than a look at their stamp."""
+        if raw[:1] == b"[" and not (self._blocks or self._waiting or self._fold.held) and len(raw) <= LINE_LIMIT:
+            text = raw.decode("utf-8", "replace")
+            if "\x1b" not in text and TRACEBACK not in text and (record := self._stamped(text, offset)) is not None:
+                records.append(record)
+                return
+        while len(raw) > LINE_LIMIT:
+            self._line(raw[:LINE_LIMIT], offset, records)
+            offset, raw = offset + LINE_LIMIT, raw[LINE_LIMIT:]
+        self._line(raw, offset, records)
+
+    def _stamped(self, text: str, offset: int) -> LogRecord | None:
+        """Return the record of a stamped line that stands alone; `None` when it may be anything else."""
+        lead, stamp, time = self._latest
+        if stamp is None or not text.startswith(lead):
+            found = stamp_of(text)
+            if found is None:
+                return None
+            stamp, begin = found
+            lead = text[:begin]
+            time = self._zone.moment(stamp.date, stamp.time_of_day) if stamp.date else None
+            self._latest = lead, stamp, time
+        message = text[len(lead) :]
+        if message.startswith(_OPENING):
+            return None
+        kind, values, severity, cause, lines = self._grammar.sense(message, stamp.ranks, stamp.clock, True)
+        return LogRecord(kind, text, time, stamp.clock, stamp.source, values, severity, cause, lines, offset)
 
     def _line(self, raw: bytes, offset: int, records: list[LogRecord]) -> None:
         if raw.startswith(b"\0"):  # a hole: the file was truncated under its writer
             offset, raw = offset + len(raw), raw.lstrip(b"\0")
             offset -= len(raw)
-        if _OWN_STAMP.match(raw):  # a stamp inside a stamped line is most likely what a user sent
-            text = raw.decode("utf-8", "replace")
-            if self._blocks or self._waiting or (record := self._stamped(text, offset)) is None:
-                self._piece(text, peel(text, self._zone), offset, records)
-            elif self._fold.holds or TRACEBACK in record.raw:
-                records += self._fold.take(record, record.raw)
-            else:
-                records.append(record)
-            return
-        for at, piece in _pieces(raw):
+        # a stamp inside a stamped line is most likely what a user sent
+        for at, piece in [(0, raw)] if _OWN_STAMP.match(raw) else _pieces(raw):
             text = piece.decode("utf-8", "replace")
             self._piece(text, peel(text, self._zone), offset + at, records)
-
-    def _stamped(self, text: str, offset: int) -> LogRecord | None:
-        """Return the record of a line as most lines of a flood are; `None` when it may be anything else."""
-        found = stamp_of(text)
-        if found is None or "\x1b" in text:
-            return None
-        stamp, begin = found
-        message = text[begin:]
-        if message.endswith(_TRACEBACK_END) or message.startswith(_OPENING):
-            return None
-        sense = self._grammar.sense(message, stamp.ranks, stamp.clock, True)
-        time = self._zone.moment(stamp.date, stamp.time_of_day) if stamp.date else None
-        return LogRecord(
-            sense.kind,
-            text,
-            time,
-            stamp.clock,
-            stamp.source,
-            sense.values,
-            sense.severity,
-            sense.cause,
-            sense.lines,
-            offset,
-        )
 
     def _piece(self, raw: str, peeled: Peeled, offset: int, records: list[LogRecord]) -> None:
         blank = not peeled.prefixed and not peeled.message.strip()
@@ -257,7 +267,7 @@ class LogParser:
             message, ranks if isinstance(ranks, dict) else {}, peeled.clock, peeled.prefixed and not foreign
         )
         if foreign and sense.kind in (LogKind.DECODE, LogKind.PREFILL, LogKind.PHASE):
-            sense = replace(sense, kind=LogKind.OTHER)
+            sense = sense._replace(kind=LogKind.OTHER)
         return LogRecord(
             sense.kind,
             raw,

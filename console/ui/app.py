@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from console.operations.desk import Desk
 
 
+GARBAGE = (20_000, 20, 20)
+"""Objects between collections: at Python's own 700, a flooding log spends a seventh of its time on looking for garbage."""
+
+
 class TokwattApp(App[int]):
     """The cockpit of one host, or of several with a tab for each."""
 
@@ -62,6 +66,7 @@ class TokwattApp(App[int]):
 
         gc.enable()
         gc.freeze()
+        gc.set_threshold(*GARBAGE)
         await self.front.cockpit.furnish()
         for seat in self.seats:
             launch(self, connect, self, group="connect", exclusive=True, lasting=True, seat=seat)

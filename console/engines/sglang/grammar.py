@@ -14,7 +14,8 @@ from console.engines.prefixes import seconds_between
 from console.engines.protocol import Sense
 from console.engines.sglang import failures
 
-_BATCH = re.compile(r"(Prefill|Decode) batch(?: \[(\d+)\])?[.,]?\s*")
+_BATCHES = ("Decode batch", "Prefill batch")
+_BATCH = re.compile(r"\w+ batch(?: \[(\d+)\])?[.,]?\s*")
 _IDLE = re.compile(r"#running-req: 0(?!\d)")
 _ATTRIBUTE = re.compile(r"(\w+)=([^\s,)]+)(?: ?(GB))?")
 _NUMBER = re.compile(
@@ -102,8 +103,8 @@ class SglangGrammar:
 
     def sense(self, message: str, ranks: Mapping[str, int], clock: str, stamped: bool) -> Sense:
         """Return what a message means."""
-        if batch := _BATCH.match(message):
-            return self._batch(message, batch, tuple(ranks.items()), clock)
+        if message.startswith(_BATCHES):
+            return self._batch(message, tuple(ranks.items()), clock)
         if (asked := lines.access(message)) is not None:
             return Sense(LogKind.ACCESS, asked)
         if not stamped and (bar := lines.progress(message)) is not None:
@@ -139,11 +140,11 @@ class SglangGrammar:
             return Sense(severity="error")
         return Sense()
 
-    def _batch(self, message: str, batch: re.Match[str], key: tuple[tuple[str, int], ...], clock: str) -> Sense:
-        if batch[1] == "Prefill":
-            if _IDLE.search(message, batch.end()):
+    def _batch(self, message: str, key: tuple[tuple[str, int], ...], clock: str) -> Sense:
+        if message[0] == "P":
+            if _IDLE.search(message):
                 self._idle[key] = True
-            return Sense(LogKind.PREFILL, BatchValues(message, batch))
+            return Sense(LogKind.PREFILL, BatchValues(message))
         first = bool(self._idle) and self._idle.pop(key, False)
         before, usual_s = self._last.get(key, ("", 0.0))
         if clock != before:
@@ -151,17 +152,16 @@ class SglangGrammar:
             long = gap_s > max(GAP_S, 5 * usual_s)
             self._last[key] = (clock, usual_s if long else gap_s)
             first = first or long
-        return Sense(LogKind.DECODE, BatchValues(message, batch, first))
+        return Sense(LogKind.DECODE, BatchValues(message, first))
 
 
 class BatchValues(Mapping[str, object]):
     """The key/value pairs of a batch line, read when they are first asked for: most lines of a flood are only kept."""
 
-    __slots__ = ("_at", "_first", "_iteration", "_text", "_values")
+    __slots__ = ("_first", "_text", "_values")
 
-    def __init__(self, message: str, batch: re.Match[str], first_after_idle: bool = False) -> None:
-        self._text, self._at = message, batch.end()
-        self._iteration = batch[2]
+    def __init__(self, message: str, first_after_idle: bool = False) -> None:
+        self._text = message
         self._first = first_after_idle
         self._values: dict[str, object] | None = None
 
@@ -179,15 +179,16 @@ class BatchValues(Mapping[str, object]):
 
     def _read(self) -> dict[str, object]:
         if self._values is None:
-            self._values = _batch_values(self._text[self._at :], self._iteration, self._first)
+            self._values = _batch_values(self._text, self._first)
             self._text = ""
         return self._values
 
 
-def _batch_values(text: str, iteration: str | None, first_after_idle: bool) -> dict[str, object]:
-    values = _pairs(text)
-    if iteration is not None:
-        values["iteration"] = int(iteration)
+def _batch_values(message: str, first_after_idle: bool) -> dict[str, object]:
+    head = _BATCH.match(message)
+    values = _pairs(message[head.end() :] if head else message)
+    if head and head[1] is not None:
+        values["iteration"] = int(head[1])
     usages = {pool: value for name, pool in USAGES.items() if isinstance(value := values.get(name), float)}
     if usages:
         values["kv_usage"] = max(usages.values())

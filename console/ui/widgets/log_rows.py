@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -97,15 +98,17 @@ class Ring:
     """Items in chunks: adding at the end and dropping at the start cost nothing, and any item is found at once."""
 
     def __init__(self, kept: int = LINES_KEPT, characters: int = CHARACTERS_KEPT) -> None:
-        self._chunks: list[list[Item]] = [[]]
-        self._sizes = [0]
+        self._last: list[Item] = []
+        self._chunks = [self._last]
+        self._ends: deque[int] = deque()
+        """Characters added up to the end of each full chunk."""
         self._most = max(1, kept // CHUNK)
         self._characters = characters
-        self._size = 0
+        self._added = self._gone = 0
         self.dropped = 0
 
     def __len__(self) -> int:
-        return (len(self._chunks) - 1) * CHUNK + len(self._chunks[-1])
+        return (len(self._chunks) - 1) * CHUNK + len(self._last)
 
     def __getitem__(self, index: int) -> Item:
         return self._chunks[index // CHUNK][index % CHUNK]
@@ -116,17 +119,20 @@ class Ring:
 
     def add(self, item: Item) -> None:
         """Add an item; when there are too many, the oldest chunk goes."""
-        if len(self._chunks[-1]) == CHUNK:
-            self._chunks.append([])
-            self._sizes.append(0)
-            while len(self._chunks) > 1 and (len(self._chunks) > self._most or self._size > self._characters):
-                del self._chunks[0]
-                self._size -= self._sizes.pop(0)
-                self.dropped += CHUNK
-        self._chunks[-1].append(item)
-        size = len(item[0].raw) if not item[1] else 0
-        self._sizes[-1] += size
-        self._size += size
+        if len(self._last) == CHUNK:
+            self._next_chunk()
+        self._last.append(item)
+        if not item[1]:
+            self._added += len(item[0].raw)
+
+    def _next_chunk(self) -> None:
+        self._last = []
+        self._chunks.append(self._last)
+        self._ends.append(self._added)
+        while self._ends and (len(self._chunks) > self._most or self._added - self._gone > self._characters):
+            del self._chunks[0]
+            self._gone = self._ends.popleft()
+            self.dropped += CHUNK
 
 
 class Book:
@@ -148,13 +154,14 @@ class Book:
         if record.kind is LogKind.PROGRESS and self._redraw(record):
             return
         row = Row(record)
-        self.all.add((row, 0))
+        item = (row, 0)
+        self.all.add(item)
         if row.word == POLL:
             self.polls += 1
         else:
             self.fed += 1
         if self._wants(row, record):
-            self.shown.add((row, 0))
+            self.shown.add(item)
         if record.kind is LogKind.PROGRESS:
             self._bars[str(record.values.get("label"))] = (row, self.fed)
 
