@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from console.domain.text import clean
+from console.engines.registry import engine
 from console.telemetry.sources import EngineSources
 
 if TYPE_CHECKING:
@@ -44,12 +45,13 @@ async def wait_idle(sources: EngineSources, patience_s: float = IDLE_PATIENCE_S)
     return last
 
 
-async def flush(client: httpx.AsyncClient, engine: str) -> Flushed:
+async def flush(client: httpx.AsyncClient, kind: str) -> Flushed:
     """Empty the prefix cache; the engine refuses while anything runs, so it is asked again."""
     import httpx
 
-    path = "/reset_prefix_cache" if engine == "vllm" else "/flush_cache"
-    answer = ""
+    path, answer = engine(kind).flush_path, ""
+    if not path:
+        return Flushed(False, f"{kind} has no call that empties it")
     for _ in range(FLUSH_TRIES):
         try:
             reply = await client.post(path)

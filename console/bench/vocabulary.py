@@ -20,6 +20,14 @@ def size_in(config: Mapping[str, object]) -> int | None:
     return None
 
 
+def size_told(models: object) -> int | None:
+    """Return the vocabulary size in a reply of `/v1/models`; llama.cpp's server alone tells it."""
+    entries = models.get("data") if isinstance(models, Mapping) else None
+    meta = entries[0].get("meta") if isinstance(entries, list) and entries and isinstance(entries[0], Mapping) else None
+    size = meta.get("n_vocab") if isinstance(meta, Mapping) else None
+    return size if isinstance(size, int) and size > 0 else None
+
+
 def token_range(size: int | None) -> tuple[int, int]:
     """Return the ids that prompts are drawn from: the upper three quarters of a small vocabulary."""
     if size is None or size >= USUAL[1]:

@@ -86,12 +86,21 @@ def launch_key(profile: Profile, find: Find) -> str:
 
 
 def in_force_key(profile: Profile, resolved: Mapping[str, object], find: Find) -> str:
-    """Return what a server says that it uses, with environment and reached patches, as a hash; empty when it said nothing."""
+    """Return what a server says that it uses, with environment and reached patches, as a hash; empty when it said nothing.
+
+    An argument that the server does not tell of counts as it was asked for: silence is no proof of sameness.
+    """
     if not resolved:
         return ""
     settled = {name: value for name, value in sorted(resolved.items()) if name not in VOLATILE}
+    untold = {
+        name: value
+        for name, value in sorted(profile.launch.args.items())
+        if value is not False and name.replace("-", "_") not in resolved
+    }
     env = {name: repr(value) for name, value in sorted(profile.launch.env.items())}
-    text = json.dumps([settled, env, profile.launch.workdir, _reached(profile, find)], sort_keys=True, default=str)
+    parts = [settled, untold, env, profile.launch.workdir, _reached(profile, find)]
+    text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

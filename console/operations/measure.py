@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from console.bench.knee import Knee, knee
 from console.bench.naming import engine_names
 from console.bench.sweep import SAMPLES_KEPT, Sweep, Target
-from console.bench.vocabulary import size_in, token_range
+from console.bench.vocabulary import size_in, size_told, token_range
 from console.domain.activity import Activity, Outcome
 from console.domain.gpu import GpuSample
 from console.domain.measurement import Measurement, SweepProgress
@@ -31,6 +31,8 @@ from console.operations.watch import watch_gpus
 from console.state.store import Mark
 
 if TYPE_CHECKING:
+    import httpx
+
     from console.journal.book import Journal
     from console.journal.records import RunEntry
 
@@ -108,7 +110,8 @@ async def _measured(
         await _first_sample(desk, samples)
         identity = await identity_of(desk, run)
         await journal.record_run(_entry(desk, run, identity))
-        tokens = token_range(await _vocabulary(desk, identity["resolved"]))
+        size = await _vocabulary(desk, identity["resolved"]) or await _told_vocabulary(client)
+        tokens = token_range(size)
         ladder = Sweep(desk.link, client, replace(_target(run), token_range=tokens), bench, limits, offset_s)
         ladder.power, ladder.first_repeat = samples, first_repeat
         kept = 0
@@ -219,6 +222,16 @@ async def _vocabulary(desk: Desk, resolved: Mapping[str, Any]) -> int | None:
     except (RemoteError, ValueError):
         return None
     return size_in(config) if isinstance(config, dict) else None
+
+
+async def _told_vocabulary(client: httpx.AsyncClient) -> int | None:
+    """Return the size of the vocabulary where the server tells it: llama.cpp's, whose model is one file."""
+    import httpx
+
+    try:
+        return size_told((await client.get("/v1/models")).json())
+    except (httpx.HTTPError, ValueError):
+        return None
 
 
 def _entry(desk: Desk, run: Run, identity: Mapping[str, Any]) -> RunEntry:

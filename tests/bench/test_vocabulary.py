@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console.bench.vocabulary import USUAL, size_in, token_range
+from console.bench.vocabulary import USUAL, size_in, size_told, token_range
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,17 @@ def test_a_small_vocabulary_bounds_the_ids() -> None:
     assert token_range(1024) == (256, 1024)
     assert token_range(4) == (1, 4)
     assert token_range(None) == token_range(32_000) == token_range(9000) == USUAL
+
+
+@pytest.mark.parametrize(
+    ("reply", "size"),
+    [
+        ({"object": "list", "data": [{"id": "tiny", "meta": {"n_vocab": 1024, "n_ctx": 512}}]}, 1024),
+        ({"data": [{"id": "tiny", "meta": None}]}, None),
+        ({"data": [{"id": "tiny", "max_model_len": 2048}]}, None),
+        ({"data": []}, None),
+        ([], None),
+    ],
+)
+def test_a_server_may_tell_it_itself(reply: object, size: int | None) -> None:
+    assert size_told(reply) == size

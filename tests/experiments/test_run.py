@@ -148,6 +148,14 @@ async def test_arms_that_resolve_alike_are_not_measured(desk: Desk, world: World
     assert not wide.rungs
 
 
+async def test_silence_of_a_server_about_a_flag_is_no_proof_that_nothing_changed(
+    desk: Desk, world: World, file: Path
+) -> None:
+    world.in_force = lambda profile: {"model_path": "/models/x"}
+    world.speed = story
+    assert verdicts(await run(desk, file)) == WHOLE
+
+
 async def test_when_every_arm_is_the_base_nothing_is_launched(desk: Desk, world: World, file: Path) -> None:
     file.write_text('schema=1\nbase="small"\n[[arm]]\nname="tune"\npatches=["unreached"]\n')
     told = await run(desk, file)

@@ -7,30 +7,44 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.real_engine.model import TEMPLATE, byte_level_bpe
 
-LAYERS, HIDDEN, HEADS, INNER, CONTEXT = 2, 64, 2, 128, 2048
+CONTEXT = 2048
 UINT32, FLOAT32, STRING, ARRAY, INT32 = 4, 6, 8, 9, 5
 F32, ALIGNMENT = 0, 32
 NORMAL, CONTROL = 1, 3
 """Types of tokens."""
 
 
-def write_gguf(path: Path) -> Path:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large the model is."""
+
+    layers: int = 2
+    hidden: int = 64
+    heads: int = 2
+    inner: int = 128
+
+
+TINY = Shape()
+
+
+def write_gguf(path: Path, shape: Shape = TINY) -> Path:
     """Write header, tokenizer and weights; the same bytes each time."""
     words, merges, specials = byte_level_bpe()
     keys = [
         _text("general.architecture", "llama"),
         _text("general.name", "tiny"),
         _number("llama.context_length", CONTEXT),
-        _number("llama.embedding_length", HIDDEN),
-        _number("llama.block_count", LAYERS),
-        _number("llama.feed_forward_length", INNER),
-        _number("llama.attention.head_count", HEADS),
-        _number("llama.attention.head_count_kv", HEADS),
-        _number("llama.rope.dimension_count", HIDDEN // HEADS),
+        _number("llama.embedding_length", shape.hidden),
+        _number("llama.block_count", shape.layers),
+        _number("llama.feed_forward_length", shape.inner),
+        _number("llama.attention.head_count", shape.heads),
+        _number("llama.attention.head_count_kv", shape.heads),
+        _number("llama.rope.dimension_count", shape.hidden // shape.heads),
         _key("llama.attention.layer_norm_rms_epsilon", FLOAT32) + struct.pack("<f", 1e-5),
         _text("tokenizer.ggml.model", "gpt2"),
         _text("tokenizer.ggml.pre", "default"),
@@ -42,13 +56,13 @@ def write_gguf(path: Path) -> Path:
         _text("tokenizer.chat_template", TEMPLATE),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    tensors = list(_tensors(len(words)))
+    tensors = list(_tensors(len(words), shape))
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys)
     source, data = random.Random(0), bytearray()
-    for name, shape in tensors:
-        head += _string(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
+    for name, sides in tensors:
+        head += _string(name) + struct.pack("<I", len(sides)) + struct.pack(f"<{len(sides)}Q", *sides)
         head += struct.pack("<IQ", F32, len(data))
-        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        count = sides[0] * (sides[1] if len(sides) > 1 else 1)
         weights = array("f", (1.0 if "norm" in name else source.gauss(0.0, 0.02) for _ in range(count)))
         if sys.byteorder == "big":
             weights.byteswap()
@@ -57,19 +71,20 @@ def write_gguf(path: Path) -> Path:
     return path
 
 
-def _tensors(vocabulary: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield "token_embd.weight", (HIDDEN, vocabulary)
-    yield "output_norm.weight", (HIDDEN,)
-    yield "output.weight", (HIDDEN, vocabulary)
-    for layer in range(LAYERS):
+def _tensors(vocabulary: int, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    hidden, inner = shape.hidden, shape.inner
+    yield "token_embd.weight", (hidden, vocabulary)
+    yield "output_norm.weight", (hidden,)
+    yield "output.weight", (hidden, vocabulary)
+    for layer in range(shape.layers):
         at = f"blk.{layer}"
         for name in ("attn_norm", "ffn_norm"):
-            yield f"{at}.{name}.weight", (HIDDEN,)
+            yield f"{at}.{name}.weight", (hidden,)
         for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            yield f"{at}.{name}.weight", (HIDDEN, HIDDEN)
+            yield f"{at}.{name}.weight", (hidden, hidden)
         for name in ("ffn_gate", "ffn_up"):
-            yield f"{at}.{name}.weight", (HIDDEN, INNER)
-        yield f"{at}.ffn_down.weight", (INNER, HIDDEN)
+            yield f"{at}.{name}.weight", (hidden, inner)
+        yield f"{at}.ffn_down.weight", (inner, hidden)
 
 
 def _padded(data: bytes) -> bytes:

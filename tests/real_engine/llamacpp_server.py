@@ -14,6 +14,7 @@ parser.add_argument("--host", default="127.0.0.1")
 parser.add_argument("--port", type=int, default=8080)
 parser.add_argument("--ctx-size", type=int, default=4096)
 parser.add_argument("--parallel", type=int, default=4)
+parser.add_argument("--ubatch-size", type=int, default=512)
 parser.add_argument("--cache-type-k", choices=("f32", "f16", "q8_0"), default="f16")
 parser.add_argument("--metrics", action="store_true")
 parser.add_argument("--slots", action="store_true")
@@ -23,7 +24,7 @@ given = parser.parse_args()
 params = xllamacpp.CommonParams()
 params.model.path, params.model_alias = given.model, {given.alias}
 params.hostnames, params.port = [given.host], given.port
-params.n_ctx, params.n_parallel = given.ctx_size, given.parallel
+params.n_ctx, params.n_parallel, params.n_ubatch = given.ctx_size, given.parallel, given.ubatch_size
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
 params.endpoint_metrics, params.endpoint_slots, params.endpoint_props = given.metrics, given.slots, given.props
 END = {signal.SIGTERM, signal.SIGINT}
