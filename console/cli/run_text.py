@@ -40,6 +40,7 @@ def run_fields(run: Run) -> Mapping[str, Any]:
         "reason": run.reason or None,
         "processes_left": run.left,
         "held_mib": run.held_mib,
+        "unit": _unit(run),
         "usual_ready_s": run.usual_ready_s,
         "stall": _stall(run),
         "adopted": run.adopted,
@@ -83,6 +84,14 @@ def run_fields(run: Run) -> Mapping[str, Any]:
     }
 
 
+def _unit(run: Run) -> Mapping[str, Any] | None:
+    unit = run.unit
+    if unit is None:
+        return None
+    told = {"kind": unit.kind, "id": unit.id or None, "name": unit.name, "state": unit.state}
+    return {**told, "reason": unit.reason or None, "node": unit.node or None, "alive": unit.alive}
+
+
 def _stall(run: Run) -> Mapping[str, Any] | None:
     stall = run.stall
     if stall is None:
@@ -99,6 +108,10 @@ def run_lines(run: Run) -> Iterator[str]:
         yield f"  {run.phase.value} - {run.reason}"
     if run.process:
         yield f"  process   pid {run.process.pid}, session {run.process.session}"
+    if run.unit is not None:
+        unit = run.unit
+        where, why = f" on {unit.node}" * bool(unit.node), f" ({unit.reason})" * bool(unit.reason)
+        yield f"  unit      {unit.kind} {unit.name} · {unit.state}{where}{why}" + f" · {unit.id}" * (unit.id not in ("", unit.name))
     if run.started_at:
         yield f"  started   {moment(run.started_at)} by {run.operator}"
     if run.ready_at:

@@ -12,7 +12,7 @@ from console.config.lines import TomlFile, dotted, kind_word, read_toml
 from console.errors import FormatError, UsageError
 
 _DEPTH_LIMIT = 10
-_TABLES = frozenset([("launch", "args"), ("launch", "env")])
+_TABLES = frozenset(("launch", name) for name in ("args", "env", "docker", "slurm", "systemd"))
 """Tables in tables; elsewhere below the top a table is a value."""
 
 

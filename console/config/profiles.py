@@ -14,15 +14,20 @@ from console.config import paths
 from console.config.layers import chain_of, laid_over, origins_of
 from console.config.lines import KeyPath, TomlFile, kind_word, parse_toml, read_toml
 from console.config.secrecy import is_secret_name
+from console.config.vias import checked, must_be_whole, properties
 from console.domain.profile import (
+    PROCESS,
     ArgValue,
     BenchSection,
+    DockerSection,
     EngineSection,
     HostSection,
     LaunchSection,
     LimitsSection,
     Profile,
     Secret,
+    SlurmSection,
+    SystemdSection,
     TargetSection,
 )
 from console.errors import FormatError
@@ -48,9 +53,32 @@ class _Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: tuple[str, ...] = ()
 
 
+class _Docker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    image: str = ""
+    options: tuple[str, ...] = ()
+    name: str = ""
+    entrypoint: str = ""
+    runtime: str = "docker"
+
+
+class _Slurm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    partition: str = ""
+    options: tuple[str, ...] = ()
+
+
+class _Systemd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    manager: str = "user"
+    properties: dict[str, Any] = {}
+    options: tuple[str, ...] = ()
+
+
 class _Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int = 30000
     workdir: str = ""
+    via: str = PROCESS
+    docker: _Docker = _Docker()
+    slurm: _Slurm = _Slurm()
+    systemd: _Systemd = _Systemd()
     args: dict[str, Any] = {}
     env: dict[str, Any] = {}
 
@@ -116,13 +144,16 @@ def parse_profile(text: str, path: str) -> Profile:
 def _profile(file: TomlFile) -> Profile:
     chain = chain_of(file)
     part = _merged(chain)
+    host = HostSection(part.host.ssh, part.host.container, part.host.runtime, part.host.nodes)
+    launch = _launch(part.launch, file)
+    must_be_whole(launch, host, file)
     return Profile(
         name=Path(file.path).stem,
         path=file.path,
         title=part.title,
-        host=HostSection(part.host.ssh, part.host.container, part.host.runtime, part.host.nodes),
+        host=host,
         engine=EngineSection(part.engine.kind, part.engine.python, part.engine.command),
-        launch=_launch(part.launch, file),
+        launch=launch,
         patches_on=part.patches.on,
         bench=_bench(part.bench, file),
         limits=LimitsSection(part.limits.ttft_ms, part.limits.itl_ms, part.limits.e2el_ms),
@@ -219,7 +250,21 @@ def _launch(part: _Launch, file: TomlFile) -> LaunchSection:
     }
     for name in unset:
         variable(("launch", "env", name), "", file)  # the name must be one
-    return LaunchSection(part.port, part.workdir, args, env, unset, secret_args)
+    docker, slurm, systemd = part.docker, part.slurm, part.systemd
+    section = LaunchSection(
+        part.port,
+        part.workdir,
+        args,
+        env,
+        unset,
+        secret_args,
+        part.via,
+        DockerSection(docker.image, docker.options, docker.name, docker.entrypoint, docker.runtime),
+        SlurmSection(slurm.partition, slurm.options),
+        SystemdSection(systemd.manager, properties(systemd.properties, file), systemd.options),
+    )
+    checked(section, file)
+    return section
 
 
 def _secret(value: object) -> Secret | None:

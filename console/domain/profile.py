@@ -42,6 +42,49 @@ class EngineSection:
     """Words before the arguments, where they are not the engine's usual ones: `["/opt/llama/llama-server"]`."""
 
 
+PROCESS, DOCKER_RUN, SLURM, SYSTEMD_RUN = "process", "docker-run", "slurm", "systemd-run"
+"""The ways of launching, as `via` under `[launch]` names them."""
+
+VIAS = (PROCESS, DOCKER_RUN, SLURM, SYSTEMD_RUN)
+
+
+@dataclass(frozen=True, slots=True)
+class DockerSection:
+    """`[launch.docker]`: the container that `via = "docker-run"` makes for a run."""
+
+    image: str = ""
+    options: tuple[str, ...] = ()
+    """Words between `run` and the image: `["--gpus", "all", "--network", "host"]`."""
+    name: str = ""
+    """Name of the container; empty gives each run a name of its own."""
+    entrypoint: str = ""
+    """Empty: the words behind the image are the whole command. `engine`: the image's entry point is the
+    engine, and gets the arguments alone. `replace`: `--entrypoint` with the engine's program."""
+    runtime: str = "docker"
+    """Program that makes it: `docker`, `podman`, `nerdctl`, or a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSection:
+    """`[launch.slurm]`: the job that `via = "slurm"` asks `srun` for."""
+
+    partition: str = ""
+    options: tuple[str, ...] = ()
+    """More words of `srun`: `["--gres=gpu:8", "--time=08:00:00"]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemdSection:
+    """`[launch.systemd]`: the scope that `via = "systemd-run"` puts the server into."""
+
+    manager: str = "user"
+    """`user`: the login's own service manager. `system`: the host's."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Of the scope: `MemoryMax`, `AllowedCPUs`, …"""
+    options: tuple[str, ...] = ()
+    """More words of `systemd-run`: `["--slice=serving.slice"]`."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchSection:
     """`[launch]`: how the engine is started."""
@@ -55,6 +98,11 @@ class LaunchSection:
     """Variables that the server must not have, whatever the host's login gives; `NAME = false` in the file."""
     secret_args: Mapping[str, Secret] = field(default_factory=dict)
     """Flags whose value is not in the profile: `api-key = { from = "env", name = "SGLANG_API_KEY" }`."""
+    via: str = PROCESS
+    """One of `VIAS`."""
+    docker: DockerSection = field(default_factory=DockerSection)
+    slurm: SlurmSection = field(default_factory=SlurmSection)
+    systemd: SystemdSection = field(default_factory=SystemdSection)
 
 
 @dataclass(frozen=True, slots=True)

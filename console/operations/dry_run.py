@@ -11,7 +11,7 @@ from console.config.secrecy import REDACTED, with_secret_args
 from console.domain.patch import DiskState
 from console.domain.profile import Profile
 from console.engines.registry import engine
-from console.operations import launching, patches, profile_check, server
+from console.operations import launching, patches, profile_check, server, ways
 from console.operations.desk import Desk
 from console.operations.profile_check import Finding
 
@@ -51,27 +51,33 @@ async def dry_run(desk: Desk) -> DryRun:
     argv = adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
     facts = await launching.look(desk, profile, model=profile_check.model_folder(profile))
     runs = await server.all_runs(desk)
-    states = await patches.statuses(desk)
+    states = () if ways.in_image(profile) else await patches.statuses(desk)
     left = [run for run in runs if run.left]
     return DryRun(
-        shlex.join(argv),
+        shlex.join(ways.shown(profile, argv)),
         launching.shown_environment(profile),
         tuple(status.name for status in states if status.disk is DiskState.ON),
         facts,
         tuple(_blocking(profile, facts)),
-        (*_warnings(facts), *(f"{run.left} processes of run {run.id} are left over" for run in left)),
+        (
+            *((facts["unit"] or {}).get("warnings") or ()),
+            *_warnings(facts),
+            *(f"{run.left} processes of run {run.id} are left over" for run in left),
+        ),
         await profile_check.check(profile, desk, ask=False, looked=facts),
     )
 
 
 def _blocking(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
-    found = []
+    found = [f"launch.via {profile.launch.via}: {fault}" for fault in launching.unit_faults(profile, facts)]
+    if taken := launching.name_taken(facts["unit"]):
+        found.append(taken)
     for owner in facts["listeners"]:
         who = f"pid {owner['pid']} ({owner['user']}): {owner['title'][:80]}" if owner["pid"] else owner["user"]
         found.append(f"port {profile.launch.port} is taken by {who}, on {owner['address']}")
     if fault := facts["bind_fault"]:
         found.append(f"--host {fault['address']} cannot be listened on: {fault['message']}")
-    if not facts["program"]:
+    if not facts["program"] and not ways.in_image(profile):
         found.append("the interpreter " + ("may not be executed" if facts["program_exists"] else "does not exist"))
     if not facts["cwd_is_folder"]:
         found.append(f"launch.workdir {profile.launch.workdir} is no folder")

@@ -7,15 +7,16 @@ import json
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from console.config.secrecy import REDACTED, is_secret_name, is_secret_value, with_secret_args, without_secrets
 from console.domain.patch import DiskState
-from console.domain.profile import Profile, Secret
+from console.domain.profile import DOCKER_RUN, Profile, Secret
 from console.domain.run import Run
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
+from console.operations import ways
 from console.operations.desk import Desk
 
 BESIDE = ("torch", "flashinfer", "triton", "sgl_kernel")
@@ -32,6 +33,8 @@ class Preflight:
     listeners: tuple[Mapping[str, Any], ...]
     gpu_processes: tuple[Mapping[str, Any], ...] | None
     free_mib: float
+    unit: Mapping[str, Any] = field(default_factory=dict)
+    """What runtime, queue or service manager say; empty for a plain process."""
 
 
 CACHES = ("~/.cache/huggingface", "~/.cache/flashinfer", "~/.triton/cache")
@@ -45,14 +48,15 @@ async def look(desk: Desk, profile: Profile, *, model: str = "") -> Mapping[str,
         profile: What would be launched.
         model: Folder of the model, where its facts are wanted, too.
     """
-    adapter = engine(profile.engine.kind)
+    adapter, inside = engine(profile.engine.kind), ways.in_image(profile)
     args = {
         "port": profile.launch.port,
-        "bind": str(profile.launch.args.get("host", "")),
-        "program": adapter.command(profile)[0],
-        "cwd": profile.launch.workdir,
-        "paths": list(adapter.model_paths(profile)),
-        "model": model,
+        "bind": "" if inside else str(profile.launch.args.get("host", "")),
+        "program": "" if inside else adapter.command(profile)[0],
+        "cwd": "" if inside else profile.launch.workdir,
+        "paths": ways.host_paths(profile, adapter.model_paths(profile)),
+        "model": "".join(ways.host_paths(profile, [model])[:1]) if model else "",
+        "unit": ways.unit(profile),
         "caches": list(CACHES),
     }
     return (await desk.link.call("preflight", args)).result
@@ -74,7 +78,9 @@ def passed(desk: Desk, profile: Profile, said: Mapping[str, Any]) -> Preflight:
         UsageError: Interpreter, folder or model of the profile is not there.
     """
     host, file = desk.link.host.name, profile.path or profile.name
-    if not said["program"]:
+    for fault in unit_faults(profile, said):
+        raise UsageError(f"{file}: launch.via {profile.launch.via} on {host}: {fault}")
+    if not said["program"] and not ways.in_image(profile):
         why = "may not be executed" if said["program_exists"] else "does not exist"
         program = engine(profile.engine.kind).command(profile)[0]
         raise UsageError(f"{file}: engine.python {program} {why} on {host}")
@@ -82,8 +88,32 @@ def passed(desk: Desk, profile: Profile, said: Mapping[str, Any]) -> Preflight:
         raise UsageError(f"{file}: launch.workdir {profile.launch.workdir} is no folder on {host}")
     if said["missing"]:
         raise UsageError(f"{file}: launch.args: {', '.join(said['missing'])} does not exist on {host}")
-    holders = said["gpu_processes"]
-    return Preflight(tuple(said["listeners"]), tuple(holders) if holders is not None else None, float(said["free_mib"]))
+    holders, unit = said["gpu_processes"], said.get("unit") or {}
+    return Preflight(
+        tuple(said["listeners"]), tuple(holders) if holders is not None else None, float(said["free_mib"]), unit
+    )
+
+
+def unit_faults(profile: Profile, said: Mapping[str, Any]) -> list[str]:
+    """Return why the host cannot launch as the profile asks."""
+    return [*((said.get("unit") or {}).get("faults") or ())]
+
+
+def name_taken(said: Mapping[str, Any] | None) -> str:
+    """Return who has the container name that a launch would take; empty when it is free."""
+    taken = (said or {}).get("taken")
+    if not taken:
+        return ""
+    who = f"container {str(taken['id'])[:12]} of {taken['image']}, {taken['state']}"
+    return f"the container name {taken['name']} is taken by {who} (made {str(taken['created'])[:19]})"
+
+
+def must_have_name(desk: Desk, found: Preflight) -> None:
+    """Raise `RefusedError` naming the container that has the name already."""
+    if text := name_taken(found.unit):
+        tool = "docker rm -f" if found.unit["taken"]["state"] != "running" else "docker stop"
+        hint = f"{tool} {found.unit['taken']['name']} frees it; without name under [launch.docker] each run has its own"
+        raise RefusedError(f"{desk.link.host.name}: {text}", hint=hint)
 
 
 def must_have_port(desk: Desk, profile: Profile, found: Preflight, runs: Sequence[Run]) -> None:
@@ -104,6 +134,8 @@ def must_have_port(desk: Desk, profile: Profile, found: Preflight, runs: Sequenc
 
 def warn(desk: Desk, found: Preflight) -> None:
     """Tell what does not stop a launch but may spoil it."""
+    for text in found.unit.get("warnings") or ():
+        desk.say(f"warning: {text}")
     for holder in found.gpu_processes or ():
         memory = f"{holder['memory_mib']:,.0f} MiB" if holder.get("memory_mib") is not None else "memory"
         desk.say(f"warning: pid {holder['pid']} ({holder['user']}: {holder['title'][:80]}) holds {memory} of a GPU")
@@ -117,21 +149,31 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
     env, host_env = environment(profile)
     argv = adapter.command(with_secret_args(profile, lambda secret: _secret(profile, "launch.args", secret, host_env)))
     shown = adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
+    sent = ways.way(profile, argv)
     record: dict[str, Any] = {
         "profile": profile.name,
         "profile_text": _text(profile),
         "engine": profile.engine.kind,
         "port": profile.launch.port,
         "argv": list(shown),
+        "before": list(sent.before),
         "env": shown_environment(profile),
         "operator": desk.operator,
         "host": desk.link.host.name,
         "badge": desk.link.host.badge,
         "gpu_processes": list(found.gpu_processes or ()),
-        **await _identity(desk),
+        **await _identity(desk, found),
     }
-    args = {"cwd": profile.launch.workdir, "record": record, "host_env": host_env}
-    body = json.dumps({"argv": list(argv), "env": env, "unset": list(profile.launch.unset)}).encode()
+    inside = profile.launch.via == DOCKER_RUN  # the folder is one of the container
+    args: dict[str, Any] = {"cwd": "" if inside else profile.launch.workdir, "record": record, "host_env": host_env}
+    order = {
+        "argv": sent.argv,
+        "before": sent.before,
+        "env": ways.inherited(profile, env),
+        "unset": profile.launch.unset,
+    }
+    body = json.dumps(order).encode()
+    args["unit"] = ways.unit(profile)
     try:
         return (await desk.link.call("launch", args, body, deadline_s=60)).result
     except RemoteError as error:
@@ -176,11 +218,15 @@ def _secret(profile: Profile, table: str, secret: Secret, host_env: list[str]) -
     return os.environ[secret.name]
 
 
-async def _identity(desk: Desk) -> dict[str, Any]:
+async def _identity(desk: Desk, met: Preflight) -> dict[str, Any]:
     """Return what the process will have loaded: package, versions, patches on, hashes of patched files."""
     from console.operations.host import engine_package
     from console.operations.patches import statuses
 
+    if desk.profile is not None and ways.in_image(desk.profile):
+        image = desk.profile.launch.docker.image
+        versions = {"image": image, "image_id": str(met.unit.get("image_id", ""))} if image else {}
+        return {"package": "", "versions": {k: v for k, v in versions.items() if v}, "patches_on": [], "hashes": {}}
     if desk.profile is not None and not engine(desk.profile.engine.kind).package:
         return {"package": "", "versions": {}, "patches_on": [], "hashes": {}}  # no package of any interpreter
     package = await engine_package(desk)

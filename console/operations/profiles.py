@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from console.config import paths
 from console.config.profiles import load_profile
-from console.config.secrecy import REDACTED, is_secret_name, with_secret_args
-from console.domain.profile import ArgValue, Profile, Secret
+from console.config.secrecy import REDACTED, is_secret_name, is_secret_value, with_secret_args
+from console.domain.profile import DOCKER_RUN, SLURM, SYSTEMD_RUN, ArgValue, LaunchSection, Profile, Secret
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError
+from console.operations import ways
 from console.operations.running import LIVING
 
 if TYPE_CHECKING:
@@ -67,9 +68,18 @@ def shell_command(profile: Profile) -> str:
     unset = [word for name in launch.unset for word in ("-u", name)]
     if profile.host.container:
         return " ".join([*_container(profile), *(["env", *unset] if unset else []), *shown])
+    if launch.via == DOCKER_RUN:
+        given = [f"{name}={_shell_value(name, value)}" for name, value in launch.env.items() if _by_name(name, value)]
+        return " ".join([*given, *ways.shell_words(profile, shown)])
+    shown = ways.shell_words(profile, shown)
     before = ["cd", shlex.quote(launch.workdir), "&&"] if launch.workdir else []
     env = [f"{name}={_shell_value(name, value)}" for name, value in launch.env.items()]
     return " ".join([*before, *(["env", *unset] if unset else []), *env, *shown])
+
+
+def _by_name(name: str, value: str | Secret) -> bool:
+    """Whether a container gets a variable from its launcher's environment, so that no argument holds it."""
+    return isinstance(value, Secret) or is_secret_name(name) or is_secret_value(value)
 
 
 def _container(profile: Profile) -> list[str]:
@@ -173,6 +183,8 @@ def fields(profile: Profile) -> Mapping[str, object]:
             },
             "env": shown_env(profile),
             "unset": list(launch.unset),
+            "via": launch.via,
+            **_via_fields(launch),
         },
         "patches": {"on": list(profile.patches_on)},
         "bench": {
@@ -191,6 +203,20 @@ def fields(profile: Profile) -> Mapping[str, object]:
         "layers": list(profile.layers),
         "origins": {key: {"file": file, "line": line} for key, (file, line) in profile.origins.items()},
     }
+
+
+def _via_fields(launch: LaunchSection) -> dict[str, object]:
+    """Return the table of the way that a profile launches."""
+    docker, slurm, systemd = launch.docker, launch.slurm, launch.systemd
+    if launch.via == DOCKER_RUN:
+        table: dict[str, object] = {"image": docker.image, "options": list(docker.options), "name": docker.name}
+        return {"docker": {**table, "entrypoint": docker.entrypoint, "runtime": docker.runtime}}
+    if launch.via == SLURM:
+        return {"slurm": {"partition": slurm.partition, "options": list(slurm.options)}}
+    if launch.via == SYSTEMD_RUN:
+        table = {"manager": systemd.manager, "properties": dict(systemd.properties)}
+        return {"systemd": {**table, "options": list(systemd.options)}}
+    return {}
 
 
 async def choose(desk: Desk, name_or_path: str) -> Profile:

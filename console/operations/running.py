@@ -19,7 +19,7 @@ from console.engines.protocol import Engine, Watch
 from console.engines.records import LogParser
 from console.engines.registry import engine
 from console.errors import ConsoleError, RemoteError
-from console.operations import starting
+from console.operations import starting, units
 from console.operations.desk import Desk
 from console.remote.http import http_client
 
@@ -127,14 +127,16 @@ def run_of(state: State) -> Run:
         env={str(name): str(value) for name, value in dict(record.get("env") or {}).items()},
         operator=str(record.get("operator", "")),
         utc_offset_s=record.get("utc_offset_s"),
+        machine=dict(record.get("machine") or {}),
         launched=not record.get("adopted"),
+        unit=units.unit_of(state),
     )
 
 
 def _bare_phase(state: State) -> RunPhase:
     if state.get("alive"):
         return RunPhase.STOPPING if state.get("stop") else RunPhase.STARTING
-    if state.get("processes") and (state.get("stop") or state.get("exit") == 0):
+    if units.lives(state) and (state.get("stop") or state.get("exit") == 0):
         return RunPhase.STOPPING  # its launcher has ended, it has not
     if state.get("exit") is None:  # of one that was adopted nobody can know it
         stopped = state.get("stop") and (state.get("record") or {}).get("adopted")
@@ -197,6 +199,8 @@ def run_with(
     now = float(state.get("time") or 0.0) if now is None else now
     quiet_s = max(0.0, now - float(state.get("log_mtime") or now)) if quiet_s is None else quiet_s
     phase, reason = _phase(fresh.phase, watch, failure, ready, answers, quiet_s)
+    if phase is RunPhase.STARTING and fresh.unit is not None and units.waits(fresh.unit):
+        reason, quiet_s = units.word(fresh.unit), 0.0  # nothing of it runs yet that could hang
     if phase is RunPhase.EXITED and fresh.exit_status == 137:
         reason = DRAINED if watch.ended else KILLED if watch.stopping else ""
     if phase is RunPhase.EXITED and failure is not None and not state.get("stop") and not state.get("alive"):
@@ -243,6 +247,9 @@ def left_over(count: int, held_mib: float | None) -> str:
 
 def _ended_without_a_word(state: State, reading: Reading) -> Failure:
     status = int(state.get("exit") or 0)
+    via = str(((state.get("record") or {}).get("unit") or {}).get("kind", ""))
+    if (told := units.launcher_fault(via, reading.last_lines)) is not None:
+        return Failure(told[0], tuple(clean(line) for line in reading.last_lines), told[1])
     if status > 128:
         cause = f"killed by signal {status - 128}"
         hint = "look for the out-of-memory killer in the host's kernel log (dmesg)" if status == 137 else ""
@@ -266,9 +273,11 @@ def _held_by_others(failure: Failure | None, state: State) -> Failure | None:
 
 def _with_orphans(failure: Failure | None, state: State) -> Failure | None:
     """Name what is left of a run whose launcher is gone."""
-    left = state.get("processes") or []
-    if failure is None or state.get("alive") or not left:
+    left, told = state.get("processes") or [], units.unit_of(state)
+    if failure is None or state.get("alive") or not units.lives(state):
         return failure
+    if not left:
+        return replace(failure, hint=f"{units.word(told)} lives on; serve stop ends it") if told else failure
     return replace(failure, hint=f"{orphans(left)}; serve stop ends them")
 
 

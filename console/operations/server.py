@@ -15,7 +15,7 @@ from console.domain.text import clean
 from console.engines.protocol import Difference
 from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
-from console.operations import blame, launching, running, starting, stopping
+from console.operations import blame, launching, running, starting, stopping, units
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.state.store import Mark
@@ -49,6 +49,7 @@ async def start(desk: Desk, *, accept_running: bool = False) -> Run:
     async with activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
         found = await launching.preflight(desk, profile)
         _must_be_clean(states)
+        launching.must_have_name(desk, found)
         launching.must_have_port(desk, profile, found, await all_runs(desk) if found.listeners else ())
         _must_be_alone(desk, profile, states)
         run = await _launched(desk, profile, found)
@@ -111,7 +112,7 @@ async def status(desk: Desk) -> Run | None:
     states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
     wanted = [state for state in states if desk.profile is None or _of(state, desk.profile)]
     chosen = next((state for state in wanted if state["alive"]), None) or _on_port(states, desk.profile)
-    left = next((state for state in wanted if state["processes"]), None)
+    left = next((state for state in wanted if units.lives(state)), None)
     run = None
     if chosen is None and left is not None:
         chosen = left  # its launcher is gone; what lives on may even answer, and is no stranger
@@ -255,10 +256,11 @@ async def _launched(desk: Desk, profile: Profile, found: launching.Preflight) ->
 def _must_be_clean(states: Sequence[running.State]) -> None:
     """Raise `RefusedError` when something of an ended run lives on: it holds GPU memory and ports."""
     for state in states:
-        if not state["alive"] and state["processes"]:
+        if not state["alive"] and units.lives(state):
             run = running.run_of(state)
+            left = running.orphans(state["processes"]) if run.left or run.unit is None else units.word(run.unit)
             raise RefusedError(
-                f"run {run.id} is not gone: {running.orphans(state['processes'])}",
+                f"run {run.id} is not gone: {left}",
                 hint=f"tokwatt serve stop {run.id} ends them",
             )
 
@@ -295,7 +297,7 @@ async def _told(desk: Desk, state: running.State, patterns: Sequence[str]) -> Ru
 
 async def _left_over(desk: Desk, run: Run) -> bool:
     """Whether processes of a run live on although its launcher is gone."""
-    return bool((await desk.link.call("run_state", {"folder": run.folder})).result["processes"])
+    return units.lives((await desk.link.call("run_state", {"folder": run.folder})).result)
 
 
 async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
@@ -336,7 +338,7 @@ async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
 def _known(desk: Desk, state: running.State) -> Run | None:
     """Return the shown run when it is this one and has ended for good: its log needs no second reading."""
     shown, now = desk.store.snapshot.run, running.run_of(state)
-    if shown is None or shown.id != now.id or not shown.adopted or state["alive"] or state["processes"]:
+    if shown is None or shown.id != now.id or not shown.adopted or state["alive"] or units.lives(state):
         return None
     same = (shown.exit_status, shown.ended_at) == (now.exit_status, now.ended_at)
     return shown if same and shown.phase not in LIVING else None

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from console.domain.profile import SYSTEMD_RUN
 from console.domain.run import Run
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError
+from console.operations import units
 from console.operations.desk import Desk
 from console.operations.running import State, left_over
 from console.remote.http import http_client
@@ -23,6 +25,9 @@ KILL_WAIT_S = 60.0
 """Teardown of 90 GB contexts takes seconds; newer engines wait so long themselves."""
 
 ORPHANS_GRACE_S = 5.0
+UNIT_WAIT_S = 10.0
+"""How long a runtime may take to end what it was told to kill."""
+
 MEMORY_WAIT_S = 30.0
 SMALL_MIB = 64.0
 """GPU memory that differs by less has come back."""
@@ -62,18 +67,21 @@ class _Stop:
         held = await self._held()
         if state["pid"] is not None and state["alive"]:
             await self._abort()
-            say(f"SIGTERM to pid {state['pid']}")
-            await self._terminate(state)
+            if not await self._signal_unit("SIGTERM"):
+                say(f"SIGTERM to pid {state['pid']}")
+                await self._terminate(state)
             state = await self._wait_gone(grace_s)
-        elif self._members:
-            say(f"the launcher is gone, {left_over(len(self._members), state.get('held_mib'))}")
-            await self._signal(state, "SIGTERM")
+        elif self._members or units.lives(state):
+            say(f"the launcher is gone, {_left(self._members, state)}")
+            if not await self._signal_unit("SIGTERM"):
+                await self._signal(state, "SIGTERM")
             state = await self._wait_gone(min(grace_s, ORPHANS_GRACE_S))
+        if (self._members or units.lives(state)) and await self._signal_unit("SIGKILL"):
+            state = await self._wait_gone(UNIT_WAIT_S)
         if self._members:
             where = f"session {state['session']}" if state["session"] else f"pid {state['pid']} and what it started"
             say(f"SIGKILL to {where} ({len(self._members)} processes){await self._waits_for()}")
             await self._signal(state, "SIGKILL")
-            await self._end_unit()
             state = await self._wait_gone(KILL_WAIT_S)
         if self._members:
             left = ", ".join(f"{pid}" for pid in sorted(self._members))
@@ -82,7 +90,8 @@ class _Stop:
                 left_over(len(self._members), await self._held()),
                 "a driver may hold them",
             )
-        await self._prove(before, held)
+        self._must_be_gone(state)
+        await self._prove(before, held, state)
         return await self._look() if self._run.folder else state
 
     async def _first_look(self) -> State:
@@ -106,7 +115,8 @@ class _Stop:
 
         desk, run, say = self._desk, self._run, self._say
         listeners = (await desk.link.call("ports", {"port": run.port})).result["listeners"]
-        if not any(entry["pid"] in self._members for entry in listeners):
+        inside = run.unit is not None
+        if not any(entry["pid"] in self._members or (inside and _published(entry)) for entry in listeners):
             say(f"no request to abort: {'another server has' if listeners else 'nothing listens on'} port {run.port}")
             return
         path, body = engine(run.engine).abort
@@ -142,11 +152,24 @@ class _Stop:
         if said["refused"]:
             raise RefusedError(f"not allowed to signal pid {', '.join(map(str, said['refused']))}")
 
-    async def _end_unit(self) -> None:
-        if self._run.folder:
-            said = (await self._desk.link.call("end_unit", {"folder": self._run.folder})).result["said"]
-            if said:
-                self._say(str(said))
+    async def _signal_unit(self, name: str) -> bool:
+        """Signal the container or the job of the run; false where its processes are to be signalled."""
+        if not self._run.folder or self._run.unit is None:
+            return False
+        args = {"folder": self._run.folder, "signal": name}
+        said = (await self._desk.link.call("signal_unit", args, deadline_s=40)).result
+        if said["said"]:
+            self._say(str(said["said"]) + f": {said['fault']}" * bool(said["fault"]))
+        return bool(said["said"]) and not said["fault"]
+
+    def _must_be_gone(self, state: State) -> None:
+        """Raise unless the container or the job is known to be gone."""
+        unit = units.unit_of(state)
+        if unit is None or unit.alive is False or (unit.kind == SYSTEMD_RUN and unit.alive is None):
+            return
+        if unit.alive:
+            raise ConsoleError(f"{self._run.id}: {units.word(unit)} is still there after SIGKILL")
+        raise ConsoleError(f"{self._run.id}: nobody tells whether {units.word(unit)} is gone", unit.reason)
 
     async def _wait_gone(self, limit_s: float) -> State:
         """Wait until every process is gone by pid and start time; what is left stays in the members.
@@ -163,17 +186,19 @@ class _Stop:
             here = {(entry["pid"], entry["start_ticks"]) for entry in listed}
             self._members = {pid: ticks for pid, ticks in self._members.items() if (pid, ticks) in here}
             now = time.monotonic()
-            if not self._members and not state["alive"]:
+            lives = bool(self._members) or units.lives(state)
+            if not lives and not state["alive"]:
                 gone = gone or now
             known = state["exit"] is not None or not self._run.folder or (state.get("record") or {}).get("adopted")
-            if not self._members and (known or (gone and now - gone >= STATUS_S)):
+            if not lives and (known or (gone and now - gone >= STATUS_S)):
                 return state
             if now - began >= limit_s:
                 return state
             if now - told >= 5:
                 told = now
-                said = left_over(len(self._members), state.get("held_mib"))
-                self._say(f"stopping - {said} after {now - began:.0f} s{await self._waits_for()}")
+                self._say(
+                    f"stopping - {_left(self._members, state)} after {now - began:.0f} s{await self._waits_for()}"
+                )
             await asyncio.sleep(POLL_S)
 
     async def _waits_for(self) -> str:
@@ -208,13 +233,14 @@ class _Stop:
         mine = [one for one in holders if one["seen"] and one["pid"] in self._seen]
         return sum(float(one["memory_mib"] or 0.0) for one in mine)
 
-    async def _prove(self, before: Mapping[str, float] | None, held: float | None) -> None:
-        run = self._run
+    async def _prove(self, before: Mapping[str, float] | None, held: float | None, state: State) -> None:
+        run, unit = self._run, units.unit_of(state)
         listeners = (await self._desk.link.call("ports", {"port": run.port})).result["listeners"]
         ours = [entry for entry in listeners if entry["pid"] in self._seen]
         port = "still held" if ours else "free" if not listeners else "taken by another server"
         memory = await self._memory_back(before, held)
-        self._say(f"every process gone · port {run.port} {port} · {memory}")
+        also = f" · {units.word(unit)}" if unit is not None and unit.id else ""
+        self._say(f"every process gone{also} · port {run.port} {port} · {memory}")
 
     async def _memory_back(self, before: Mapping[str, float] | None, held: float | None) -> str:
         """Wait until the GPU memory has come back; return how much, and how long that took."""
@@ -233,6 +259,20 @@ class _Stop:
                     return f"GPU memory still held by its processes: {left:,.0f} MiB"
                 return f"GPU memory: {freed:,.0f} of {held or 0:,.0f} MiB came back; others may have taken some"
             await asyncio.sleep(POLL_S)
+
+
+def _published(listener: Mapping[str, Any]) -> bool:
+    """Return whether a listener may be a container's: another login's, or who carries its ports."""
+    program = str(listener["title"]).partition(" ")[0].rpartition("/")[2]
+    return listener["pid"] is None or program in ("docker-proxy", "rootlessport", "conmon", "pasta", "slirp4netns")
+
+
+def _left(members: Ids, state: State) -> str:
+    """Return what of a run lives on."""
+    unit = units.unit_of(state)
+    if not members and unit is not None and unit.alive:
+        return f"{units.word(unit)} lives on"
+    return left_over(len(members), state.get("held_mib"))
 
 
 def _ids(state: State) -> Ids:

@@ -11,7 +11,7 @@ from typing import Any
 from console.domain import readiness
 from console.domain.run import Failure, Run, RunPhase
 from console.errors import DeadlineError, LinkLostError, RemoteError
-from console.operations import blame, following, foreign, running, server, starting
+from console.operations import blame, following, foreign, running, server, starting, units
 from console.operations.desk import Desk
 from console.operations.following import batches
 from console.operations.log_parts import SETTLE_S, link_up
@@ -213,7 +213,7 @@ class _Watcher:
         if shown != run and (shown is None or shown.id in ("", run.id)):
             self._desk.store.update(run=run)
         self._run = run
-        return run.phase not in LIVING and not state["processes"]
+        return run.phase not in LIVING and not units.lives(state)
 
     async def _blamed(self, run: Run) -> Run:
         """Return the run with who is behind its failure, asked of the host once."""

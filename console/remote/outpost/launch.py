@@ -12,6 +12,7 @@ from typing import Any
 from . import gpus, outputs, processes, units
 from .basics import state_home
 from .calls import Call, Fault, Operation, Result
+from .runfiles import put_json, read_json, read_text
 
 NUMBERS_TRIED = 1000
 WHOLE_LOOK_S = 3.0
@@ -78,15 +79,17 @@ def _launch(call: Call) -> Result:
     Arguments: `cwd`, `record` (what launch.json shall hold beside what is known here), `host_env`
     (names that must be in this login's environment). Body: JSON with `argv` and `env`, since both may
     hold secrets; a value between NULs is the name of such a variable. `unset`: names that the server
-    must not have. `wrap`: words that go before the others, in which `{run}` becomes the run's number.
+    must not have. `before`: words of the launcher in front, in which `{run}` becomes the run's number
+    and mark; `unit`, an argument: what it makes (`units`).
     """
     try:
         order = json.loads(call.body)
         argv, env = [str(word) for word in order["argv"]], {str(k): str(v) for k, v in order["env"].items()}
-        wrap = [str(word) for word in order.get("wrap", [])]
+        before = [str(word) for word in order.get("before", [])]
         unset = [str(name) for name in order.get("unset", [])]
     except (ValueError, KeyError, AttributeError, TypeError):
         raise Fault("usage", "the body of launch must be JSON with argv and env") from None
+    unit = call.args.get("unit") or None
     missing = [name for name in call.args.get("host_env", []) if name not in os.environ]
     if missing:
         raise Fault("noenv", "not in the host's environment: %s" % ", ".join(missing), names=missing)
@@ -105,17 +108,28 @@ def _launch(call: Call) -> Result:
             env_names=sorted(env),
             mark=os.urandom(8).hex(),
         )
-        _write_json(folder, record)
-        argv = [word.replace("{run}", name) for word in wrap] + argv
-        order = {"folder": folder, "cwd": call.args.get("cwd") or "", "argv": argv, "env": {**os.environ, **env}}
+        if unit:
+            name_of_unit = units.named(str(unit.get("name", "")), name, record["mark"])
+            record["unit"] = {**unit, "name": name_of_unit}
+        put_json(os.path.join(folder, "launch.json"), record)
+        before = units.arranged(unit, before, folder, name, record["mark"])
+        order = {
+            "folder": folder,
+            "cwd": call.args.get("cwd") or "",
+            "argv": before + argv,
+            "env": {**os.environ, **env},
+        }
+        order["env"].update(units.environment(unit))
         for gone in unset:
             order["env"].pop(gone, None)
         order["env"].update(TOKWATT_RUN=name, TOKWATT_MARK=record["mark"])
         said = _start_keeper(order)
         if "pid" not in said:
-            raise Fault("nostart", "cannot start %s: %s" % (argv[0], said.get("error", "no answer")), path=folder)
+            raise Fault(
+                "nostart", "cannot start %s: %s" % ((before + argv)[0], said.get("error", "no answer")), path=folder
+            )
         record.update(pid=said["pid"], start_ticks=said["start_ticks"], session=said["session"])
-        _write_json(folder, record)
+        put_json(os.path.join(folder, "launch.json"), record)
     return state_of(folder), b""
 
 
@@ -159,22 +173,12 @@ def _start_keeper(order: dict[str, Any]) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _write_json(folder: str, record: dict[str, Any]) -> None:
-    path = os.path.join(folder, "launch.json")
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(record, file, indent=1, sort_keys=True)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
-
-
 def state_of(folder: str) -> dict[str, Any]:
     """Return how the run of a folder stands: its record, exit, living processes and log size."""
     state: dict[str, Any] = {
         "folder": folder,
         "log": "",
-        "record": _read_json(os.path.join(folder, "launch.json")),
+        "record": read_json(os.path.join(folder, "launch.json")),
         "exit": None,
         "ended_at": None,
         "time": time.time(),
@@ -184,9 +188,9 @@ def state_of(folder: str) -> dict[str, Any]:
     state["held_mib"] = None
     if state["processes"] and not state["alive"]:
         state["held_mib"] = gpus.held_mib({entry["pid"] for entry in state["processes"]})
-    state["ladder"] = _read_json(os.path.join(folder, "ladder")) or None
-    state["stop"] = _read_json(os.path.join(folder, "stop")) or None
-    text = _read(os.path.join(folder, "exit")).split()
+    state["ladder"] = read_json(os.path.join(folder, "ladder")) or None
+    state["stop"] = read_json(os.path.join(folder, "stop")) or None
+    text = read_text(os.path.join(folder, "exit")).split()
     if text and text[0].lstrip("-").isdigit():
         state["exit"] = int(text[0])
         state["ended_at"] = float(text[1]) if len(text) > 1 else None
@@ -195,37 +199,24 @@ def state_of(folder: str) -> dict[str, Any]:
 
 
 def _process_of(folder: str, record: dict[str, Any]) -> dict[str, Any]:
-    words = _read(os.path.join(folder, "pid")).split()
+    words = read_text(os.path.join(folder, "pid")).split()
     if len(words) != 3 or not all(word.isdigit() for word in words):
-        return {"pid": None, "start_ticks": None, "session": None, "alive": False, "processes": []}
+        return {"pid": None, "start_ticks": None, "session": None, "alive": False, "processes": [], "unit": None}
     pid, ticks, session = (int(word) for word in words)
     same_boot = record.get("boot_id", "") in ("", processes.boot_id())
+    alive = same_boot and processes.is_alive(pid, ticks)
+    unit = units.facts(folder, record, alive=alive)
     found: list[dict[str, Any]] = []
     if same_boot:
-        found = processes.members(pid, ticks, session, str(record.get("mark", "")), units.roots(record))
+        found = processes.members(pid, ticks, session, str(record.get("mark", "")), units.roots(unit, ticks))
     return {
         "pid": pid,
         "start_ticks": ticks,
         "session": session,
-        "alive": same_boot and processes.is_alive(pid, ticks),
+        "alive": alive,
         "processes": found,
+        "unit": unit,
     }
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _read_json(path: str) -> dict[str, Any]:
-    try:
-        value = json.loads(_read(path) or "{}")
-    except ValueError:
-        value = {}
-    return value if isinstance(value, dict) else {}
 
 
 def _runs(call: Call) -> Result:
@@ -250,7 +241,7 @@ def _run_state(call: Call) -> Result:
 
 
 def _watch_run(call: Call) -> Result:
-    """Stream the state of a run: now, and whenever its exit, life or processes have changed.
+    """Stream the state of a run: now, and whenever its exit, life, unit or processes have changed.
 
     The whole process table is looked through every `WHOLE_LOOK_S` only; the end of the leader and
     its exit file are seen at every look.
@@ -258,16 +249,21 @@ def _watch_run(call: Call) -> Result:
     folder, told = _own_folder(call), None
     while not call.cancelled.is_set():
         state, looked = state_of(folder), time.monotonic()
-        key = (state["exit"], state["alive"], sorted(entry["pid"] for entry in state["processes"]))
+        unit = state["unit"] or {}
+        stands = unit.get("id"), unit.get("state"), unit.get("reason"), unit.get("node")
+        key = (state["exit"], state["alive"], sorted(entry["pid"] for entry in state["processes"]), stands)
         if key != told:
             call.emit(state)
             told = key
-        if state["exit"] is not None and not state["processes"]:
+        if state["exit"] is not None and not state["processes"] and not unit.get("alive"):
             return state, b""
-        exit_file = os.path.join(folder, "exit")
+        exit_file, cid_file = os.path.join(folder, "exit"), os.path.join(folder, "cid")
+        bare = unit.get("state") == "starting" and not os.path.exists(cid_file)
         while time.monotonic() - looked < WHOLE_LOOK_S and not call.cancelled.wait(call.number("every_ms", 500) / 1000):
             alive = state["pid"] is not None and processes.is_alive(state["pid"], state["start_ticks"])
             if alive != state["alive"] or (state["exit"] is None and os.path.exists(exit_file)):
+                break
+            if bare and os.path.exists(cid_file):
                 break
     return state_of(folder), b""
 
@@ -293,7 +289,8 @@ def _note_ladder(call: Call) -> Result:
 def _signal_unit(call: Call) -> Result:
     """Send a signal to what a run was launched in: a container or a job, which signals to its launcher do not reach."""
     folder = _own_folder(call)
-    return {"said": units.end(_read_json(os.path.join(folder, "launch.json")))}, b""
+    record = read_json(os.path.join(folder, "launch.json"))
+    return dict(units.signal(folder, record, call.text("signal"), alive=bool(state_of(folder)["alive"]))), b""
 
 
 def _own_folder(call: Call) -> str:

@@ -8,7 +8,7 @@ import shutil
 import socket
 from typing import Any
 
-from . import gpus, processes
+from . import gpus, launchers, processes
 from .basics import state_home
 from .calls import Call, Operation, Result
 
@@ -34,7 +34,7 @@ def _preflight(call: Call) -> Result:
     """Return what a launch would meet.
 
     Arguments: `port`; `ports`, more of them; `bind`, the address that the server will listen on;
-    `program`, `cwd`, `paths` that must be there; `model`, its folder; `caches`, folders that it fills.
+    `unit`, what the launch makes (`units`); `program`, `cwd`, `paths` that must be there; `model`, its folder; `caches`, folders that it fills.
     """
     program, cwd = call.text("program", ""), call.text("cwd", "")
     found = shutil.which(program) if program else None
@@ -46,6 +46,7 @@ def _preflight(call: Call) -> Result:
         "taken": [entry for entry in taken if entry["port"] != wanted[0]],
         "bind_fault": bind_fault(call.text("bind", "")),
         "program": found,
+        "unit": launchers.look(call.args.get("unit")),
         "program_exists": found is not None or (bool(program) and os.path.exists(program)),
         "cwd_is_folder": not cwd or os.path.isdir(cwd),
         "missing": [path for path in call.args.get("paths", []) if not os.path.exists(path)],

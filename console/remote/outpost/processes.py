@@ -62,16 +62,17 @@ def members(leader: int, ticks: int, session: int, mark: str = "", roots: Iterab
         roots: More processes whose descendants are the run's: a container's first one.
     """
     now = start_ticks(leader)
-    if now is not None and now != ticks:
-        return []
+    foreign = now is not None and now != ticks
     parents, ours, later = {}, set(roots), []
-    if now is not None:
+    if foreign and not ours:
+        return []
+    if now == ticks:
         ours.add(leader)
     for pid in _all_pids():
         fields = _stat(pid)
         if fields and fields[0] not in ("Z", "X"):
             parents[pid] = int(fields[1])
-            if int(fields[19]) >= ticks:
+            if int(fields[19]) >= ticks and not foreign:
                 if session and int(fields[3]) == session:
                     ours.add(pid)
                 later.append(pid)
