@@ -72,6 +72,8 @@ class MachineState:
     driver: str = ""
     cuda: str = ""
     """The newest CUDA that the driver serves."""
+    nccl: str = ""
+    """Of the wheel that the launching interpreter has."""
     kernel: str = ""
     governor: str = ""
     """Of the processors' frequencies: `performance`, or how many have which."""
@@ -104,7 +106,25 @@ def link_words(gpu: GpuState) -> tuple[str, bool]:
     return said, False
 
 
-# fingerprint
+def summary(kept: Mapping[str, Any]) -> str:
+    """Return a fingerprint in one line: driver, cards and limits, links, how they are joined."""
+    gpus = list(kept.get("gpus") or ())
+    parts = [f"driver {kept['driver']}" if kept.get("driver") else "", f"CUDA {kept['cuda']}" if kept.get("cuda") else "",
+             f"NCCL {kept['nccl']}" if kept.get("nccl") else ""]  # fmt: skip
+    groups: dict[str, int] = {}
+    for gpu in gpus:
+        limit = f" at {gpu['power_enforced_w']:,.0f} W" if gpu.get("power_enforced_w") else ""
+        link = (
+            f", x{gpu['pcie_width']} gen{gpu.get('pcie_gen') or gpu.get('pcie_gen_max')}"
+            if gpu.get("pcie_width")
+            else ""
+        )
+        word = f"{gpu.get('name') or 'GPU'}{limit}{link}"
+        groups[word] = groups.get(word, 0) + 1
+    parts += [f"{count} × {word}" for word, count in groups.items()]
+    parts += [" and ".join(kept["paths"]) if kept.get("paths") else "", str(kept.get("governor") or "")]
+    return " · ".join(part for part in parts if part)
+
 
 GPU_FIELDS = (
     "index", "uuid", "name", "power_enforced_w", "power_requested_w", "power_default_w", "app_clock_mhz",
@@ -113,14 +133,14 @@ GPU_FIELDS = (
 )  # fmt: skip
 
 
-def fingerprint(state: MachineState, versions: Mapping[str, str] | None = None) -> dict[str, Any]:
+def fingerprint(state: MachineState) -> dict[str, Any]:
     """Return a state as plain data, as a run keeps it; empty when nothing is known."""
     if not state.gpus and not state.driver and not state.kernel:
         return {}
     return {
         "driver": state.driver,
         "cuda": state.cuda,
-        "nccl": (versions or {}).get("nccl", ""),
+        "nccl": state.nccl,
         "kernel": state.kernel,
         "governor": state.governor,
         "topology": state.topology.digest,
@@ -214,9 +234,9 @@ def _gpu_changes(before: list[Mapping[str, Any]], after: list[Mapping[str, Any]]
         if old is None:
             old = before[place]
             if old.get("uuid") and gpu.get("uuid"):
-                found.append(Change("card", str(old["uuid"])[:12], str(gpu["uuid"])[:12], where=f"GPU {gpu['index']}"))
+                found.append(_moved("card", str(old["uuid"])[:12], str(gpu["uuid"])[:12], gpu))
         elif old.get("index") != gpu.get("index"):
-            found.append(Change("number", str(old.get("index")), str(gpu.get("index")), where=f"GPU {gpu['index']}"))
+            found.append(_moved("number", str(old.get("index")), str(gpu.get("index")), gpu))
         pairs.append((old, gpu))
     for key, what, unit, decides in _GPU:
         moved: dict[tuple[str, str], list[int]] = {}
@@ -228,6 +248,11 @@ def _gpu_changes(before: list[Mapping[str, Any]], after: list[Mapping[str, Any]]
             for (one, other), where in moved.items()
         ]
     return found
+
+
+def _moved(what: str, before: str, after: str, gpu: Mapping[str, Any]) -> Change:
+    """Return that a card is another or has another number: of the same kind it computes alike."""
+    return Change(what, before, after, where=f"GPU {gpu.get('index')}", decides=False)
 
 
 def _differ(one: object, other: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from console.bench.results import Imported, Result
 from console.bench.results import import_results as _import_results
+from console.domain.machine import changes
 from console.domain.measurement import Measurement
 from console.errors import RefusedError, UsageError
 from console.experiments.arms import VOLATILE
@@ -177,6 +178,7 @@ def side_by_side(a: RunEntry, b: RunEntry) -> Comparison:
 
 def _unlike(a: RunEntry, b: RunEntry) -> str:
     """Return why two runs must not be compared; empty when they may be."""
+    moved = [one.said for one in changes(_machine(a), _machine(b)) if one.decides]
     lengths = ("input_tokens", "output_tokens", "input_spread", "output_spread", "ignore_eos")
     for what, one, other in (
         ("badge", a.badge or "none", b.badge or "none"),
@@ -194,7 +196,14 @@ def _unlike(a: RunEntry, b: RunEntry) -> str:
     ):
         if one != other:
             return f"{what} {_words(one)} against {_words(other)}"
+        if what == "model files" and moved:  # before the GPUs' names and limits, which it tells more of
+            return f"another machine state: {'; '.join(moved)}"
     return ""
+
+
+def _machine(entry: RunEntry) -> Mapping[str, Any]:
+    found = entry.identity.get("machine")
+    return found if isinstance(found, Mapping) else {}
 
 
 def _model(entry: RunEntry) -> str:
@@ -242,7 +251,11 @@ def _differences(a: RunEntry, b: RunEntry) -> tuple[Difference, ...]:
         if a.identity.get(name) != b.identity.get(name):
             found.append(Difference(name, a.identity.get(name), b.identity.get(name)))
     found += _of_mapping("argument", asked_for(a), asked_for(b))
-    for name in ("resolved", "environment", "versions", "hashes", "machine", "caches"):
+    found += [
+        Difference(f"machine {one.what}" + (f" on {one.where}" if one.where else ""), one.before, one.after)
+        for one in changes(_machine(a), _machine(b))
+    ]
+    for name in ("resolved", "environment", "versions", "hashes", "caches"):
         sides = [
             _steady(one.identity.get(name) or {}) if name == "resolved" else one.identity.get(name) or {}
             for one in (a, b)

@@ -13,6 +13,7 @@ from console.domain.gpu import GpuReading
 from console.domain.run import Run
 from console.errors import ConsoleError
 from console.operations.desk import Desk
+from console.operations.machine import measured_under
 
 SECRETS = re.compile(r"(?:api_key|password|secret|passphrase|(?:hf|auth|access|bearer)_token)$", re.I)
 
@@ -30,10 +31,11 @@ MODEL_FILES = (
 
 
 async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
-    """Return under what a run is measured: arguments, environment, patches, versions, model, caches, GPUs, host."""
+    """Return under what a run is measured: arguments, environment, patches, versions, model, caches, GPUs, machine."""
     resolved = await _resolved(desk, run)
     with contextlib.suppress(ConsoleError):  # a host without the package has no package in its identity
         await _look_at_package(desk)
+    machine = await measured_under(desk, run)
     snapshot = desk.store.snapshot
     host, gpus = desk.link.host, snapshot.gpus
     return {
@@ -54,6 +56,7 @@ async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
         "git": None if snapshot.git is None else {"commit": snapshot.git.commit, "dirty": list(snapshot.git.dirty)},
         "model_files": await model_hashes(desk, resolved),
         "caches": await _caches(desk),
+        **machine,
         "gpus": [] if gpus is None else [_gpu(gpu) for gpu in gpus.gpus],
     }
 

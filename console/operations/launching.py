@@ -18,6 +18,7 @@ from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations import ways
 from console.operations.desk import Desk
+from console.operations.machine import fingerprint, look_quietly
 
 BESIDE = ("torch", "flashinfer", "triton", "sgl_kernel")
 """Packages whose versions a run remembers beside the engine's."""
@@ -150,6 +151,7 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
     argv = adapter.command(with_secret_args(profile, lambda secret: _secret(profile, "launch.args", secret, host_env)))
     shown = adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
     sent = ways.way(profile, argv)
+    identity, state = await asyncio.gather(_identity(desk), look_quietly(desk))
     record: dict[str, Any] = {
         "profile": profile.name,
         "profile_text": _text(profile),
@@ -162,7 +164,8 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
         "host": desk.link.host.name,
         "badge": desk.link.host.badge,
         "gpu_processes": list(found.gpu_processes or ()),
-        **await _identity(desk, found),
+        **identity,
+        "machine": fingerprint(state),
     }
     inside = profile.launch.via == DOCKER_RUN  # the folder is one of the container
     args: dict[str, Any] = {"cwd": "" if inside else profile.launch.workdir, "record": record, "host_env": host_env}

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+import posixpath
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from console.domain.machine import MachineState, changes, fingerprint, link_words
+from console.domain.gpu import GpuSample
+from console.domain.host import Link
+from console.domain.machine import MachineState, changes, fingerprint, link_words, summary
+from console.domain.measurement import Measurement
+from console.domain.run import Run
 from console.domain.topology import Topology, path_words
 from console.errors import ConsoleError, RemoteError
 from console.operations.desk import Desk
 from console.telemetry.machine import machine_state
 from console.telemetry.topology import parse_file
 
-__all__ = ["changes", "fingerprint", "kept", "link_words", "look", "look_quietly", "parse_file", "path_words"]
+if TYPE_CHECKING:
+    from console.journal.records import RunEntry
+
+__all__ = [
+    "changes",
+    "fingerprint",
+    "kept",
+    "link_words",
+    "look",
+    "look_quietly",
+    "parse_file",
+    "path_words",
+    "summary",
+]
 
 DEADLINE_S = 90.0
+
+PERIOD_S = 2.0
+"""Between two looks at the sampled limits."""
 
 SENT = {"topo": ("topo", "-m"), "r": ("topo", "-p2p", "r"), "w": ("topo", "-p2p", "w"), "n": ("topo", "-p2p", "n"),
         "banner": ()}  # fmt: skip
@@ -33,8 +56,13 @@ async def look(desk: Desk) -> MachineState:
     Raises:
         ConsoleError: The host cannot be asked.
     """
+    package = desk.package
+    args = {
+        "python": desk.profile.engine.python if desk.profile is not None else "",
+        "sites": [posixpath.dirname(package.folder)] if package is not None else [],
+    }
     try:
-        said: Mapping[str, Any] = (await desk.link.call("machine", {}, deadline_s=DEADLINE_S)).result
+        said: Mapping[str, Any] = (await desk.link.call("machine", args, deadline_s=DEADLINE_S)).result
     except RemoteError as error:
         if error.kind != "degraded":
             raise
@@ -71,3 +99,131 @@ def kept(identity: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the machine's state that a run's identity holds; empty for runs from before it was kept."""
     found = identity.get("machine")
     return found if isinstance(found, Mapping) else {}
+
+
+async def measured_under(desk: Desk, run: Run) -> dict[str, Any]:
+    """Return what a run's identity keeps of its machine: the state at launch, and what has changed since, in words."""
+    now = fingerprint(await look_quietly(desk))
+    if not run.machine:
+        return {"machine": now}
+    found: dict[str, Any] = {"machine": filled(run.machine, now)}
+    since = changes(run.machine, now)
+    if since:
+        found["machine_changes"] = [{"text": change.said, "decides": change.decides} for change in since]
+    return found
+
+
+def filled(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with what it did not know yet, of the same cards: an idle link tells no generation."""
+    gpus = [dict(gpu) for gpu in before.get("gpus") or ()]
+    by_uuid = {gpu.get("uuid"): gpu for gpu in now.get("gpus") or () if gpu.get("uuid")}
+    for gpu in gpus:
+        newer = by_uuid.get(gpu.get("uuid")) or {}
+        gpu.update({name: value for name, value in newer.items() if gpu.get(name) is None})
+    return {**now, **{name: value for name, value in before.items() if value not in (None, "", [], {})}, "gpus": gpus}
+
+
+def taint(identity: Mapping[str, Any], samples: Iterable[GpuSample]) -> str:
+    """Return why a measurement belongs to another machine state than its run was launched under; empty where not."""
+    said = [str(one["text"]) for one in identity.get("machine_changes") or () if one.get("decides")]
+    said += [text for text in limits_moved(kept(identity), samples) if text not in said]
+    return f"another machine state than at launch: {'; '.join(said)}" if said else ""
+
+
+def marked(one: Measurement, identity: Mapping[str, Any], samples: Iterable[GpuSample]) -> Measurement:
+    """Return a measurement, tainted where the machine was not as at its run's launch."""
+    why = taint(identity, samples)
+    return replace(one, tainted=(*one.tainted, why)) if why else one
+
+
+def limits_moved(before: Mapping[str, Any], samples: Iterable[GpuSample]) -> list[str]:
+    """Return the power limits that samples show otherwise than a fingerprint, in words."""
+    seen: dict[str, float] = {}
+    for sample in samples:
+        seen |= {gpu.uuid: gpu.power_limit_w for gpu in sample.gpus if gpu.uuid and gpu.power_limit_w and not gpu.lost}
+    old = [gpu for gpu in before.get("gpus") or () if gpu.get("uuid") in seen]
+    now = [{**gpu, "power_enforced_w": seen[gpu["uuid"]]} for gpu in old]
+    return [change.said for change in changes({"gpus": old}, {"gpus": now})]
+
+
+# the base run
+
+
+async def base_of(host: str, profile: str, but: str = "", *, before: float | None = None) -> RunEntry | None:
+    """Return the run whose machine later ones are compared with: the newest of a host, of the same profile if there is one.
+
+    Args:
+        host: Its name in the journal.
+        profile: Name of the profile.
+        but: A run that is not meant: the one to be compared.
+        before: Only runs that were launched earlier.
+    """
+    from console.journal.book import Journal
+
+    entries = [
+        entry
+        for entry in await Journal().runs(host=host)
+        if entry.id != but and kept(entry.identity) and (before is None or entry.started_at < before)
+    ]
+    return next((entry for entry in entries if entry.profile == profile), entries[0] if entries else None)
+
+
+async def since_base(entry: RunEntry) -> tuple[str, tuple[str, ...]]:
+    """Return the base run of a journalled run, and what of the machine changed between the two."""
+    base = await base_of(entry.host, entry.profile, entry.id, before=entry.started_at)
+    if base is None:
+        return "", ()
+    return base.id, tuple(change.said for change in changes(kept(base.identity), kept(entry.identity)))
+
+
+async def watch_machine(desk: Desk) -> None:
+    """Keep the store's machine and what changed of it since the base run; never returns.
+
+    The host is asked on connecting, and again when another run begins or the sampled limits move: each look starts
+    `nvidia-smi` several times.
+    """
+    while True:
+        await _until_up(desk)
+        state = await look_quietly(desk)
+        run = _run_id(desk)
+        base = await _base(desk)
+        while desk.link.state.link is Link.UP and _run_id(desk) == run:
+            print_now = fingerprint(with_limits(state, desk.store.snapshot.gpus))
+            said = tuple(change.said for change in changes(kept(base.identity), print_now)) if base is not None else ()
+            shown = desk.store.snapshot
+            if shown.machine_changes != said or shown.base_run != (base.id if base is not None else ""):
+                desk.store.update(machine_changes=said, base_run=base.id if base is not None else "")
+            await asyncio.sleep(PERIOD_S)
+
+
+def with_limits(state: MachineState, sample: GpuSample | None) -> MachineState:
+    """Return a state with the power limits of the newest sample, which is younger."""
+    if sample is None:
+        return state
+    limits = {gpu.uuid: gpu.power_limit_w for gpu in sample.gpus if gpu.uuid and gpu.power_limit_w and not gpu.lost}
+    gpus = tuple(replace(gpu, power_enforced_w=limits.get(gpu.uuid, gpu.power_enforced_w)) for gpu in state.gpus)
+    return replace(state, gpus=gpus)
+
+
+async def _base(desk: Desk) -> RunEntry | None:
+    """Return the run that a winner names, else the newest other one."""
+    from console.journal.book import Journal
+
+    host, profile = desk.link.host.name, desk.profile
+    named = str((profile.winner or {}).get("run") or "") if profile is not None else ""
+    if named:
+        entry = await Journal().run(f"{host}:{named}")
+        if entry is not None and kept(entry.identity):
+            return entry
+    return await base_of(host, profile.name if profile is not None else "", _run_id(desk))
+
+
+def _run_id(desk: Desk) -> str:
+    run = desk.store.snapshot.run
+    return run.id if run is not None else ""
+
+
+async def _until_up(desk: Desk) -> None:
+    async for state in desk.link.changes():
+        if state.link is Link.UP:
+            return

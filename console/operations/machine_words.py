@@ -20,6 +20,7 @@ def machine_lines(state: MachineState, width: int = 80) -> list[Line]:
     host = [
         f"driver {state.driver}" if state.driver else "",
         f"CUDA {state.cuda}" if state.cuda else "",
+        f"NCCL {state.nccl}" if state.nccl else "",
         f"kernel {state.kernel}" if state.kernel else "",
         f"governor {state.governor}" if state.governor else "governor not told",
     ]

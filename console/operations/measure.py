@@ -25,6 +25,7 @@ from console.domain.profile import BenchSection, LimitsSection
 from console.domain.run import Run, RunPhase
 from console.domain.text import clean
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
+from console.operations import machine
 from console.operations.desk import Desk
 from console.operations.identity import identity_of, model_folder
 from console.operations.watch import watch_gpus
@@ -114,14 +115,20 @@ async def _measured(
         tokens = token_range(size)
         ladder = Sweep(desk.link, client, replace(_target(run), token_range=tokens), bench, limits, offset_s)
         ladder.power, ladder.first_repeat = samples, first_repeat
-        kept = 0
+        kept, done = 0, list[Measurement]()
         async with aclosing(ladder.run()) as steps:
             async for progress in steps:
                 if len(progress.done) > kept:
-                    one, window = progress.done[kept], ladder.windows[kept]
+                    window = ladder.windows[kept]
+                    one = machine.marked(progress.done[kept], identity, _within(samples, window))
+                    done.append(one)
                     await _keep(desk, journal, one, window, samples, ladder.loads[kept])
                     kept += 1
-                yield progress
+                yield replace(progress, done=tuple(done))
+
+
+def _within(samples: Iterable[GpuSample], window: tuple[float, float]) -> list[GpuSample]:
+    return [sample for sample in samples if window[0] <= sample.time <= window[1]]
 
 
 async def _keep(
@@ -132,11 +139,7 @@ async def _keep(
     samples: Iterable[GpuSample],
     load: Mapping[str, Any],
 ) -> None:
-    rows = [
-        [round(sample.time, 2), [gpu.power_draw_w for gpu in sample.gpus]]
-        for sample in samples
-        if window[0] <= sample.time <= window[1]
-    ]
+    rows = [[round(sample.time, 2), [gpu.power_draw_w for gpu in sample.gpus]] for sample in _within(samples, window)]
     host = desk.link.host
     await journal.record_measurement(host.name, one, badge=host.badge, telemetry=rows, load=load)
     tok_s = "—" if one.output_throughput_tok_s is None else f"{one.output_throughput_tok_s:,.0f}"

@@ -63,6 +63,7 @@ def machine_state(said: Mapping[str, Any], time: float = 0.0) -> MachineState:
     told = said.get("smi")
     state = MachineState(
         time=time,
+        nccl=str(clean(str(said.get("nccl") or ""), 40)),
         kernel=str(clean(str(said.get("kernel") or ""), 100)),
         governor=str(clean(str(said.get("governor") or ""), 100)),
         numa={int(node): str(clean(str(cores), 200)) for node, cores in dict(said.get("numa") or {}).items()},

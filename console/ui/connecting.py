@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RETRY_S = 5.0
 
-READINGS = ("bridge", "gpus", "throughput", "run", "log", "survey", "recording")
+READINGS = ("bridge", "gpus", "machine", "throughput", "run", "log", "survey", "recording")
 """Groups of workers that last as long as the cockpit."""
 
 
@@ -70,6 +70,7 @@ def begin(app: TokwattApp, desk: Desk) -> None:
     launch(app, _keep, app, "gpus", lambda: _watch("watch_gpus", desk), group="gpus", exclusive=True)
     launch(app, _keep, app, "throughput", lambda: _watch("watch_throughput", desk), group="throughput", exclusive=True)
     launch(app, _keep, app, "run", lambda: _run(desk), group="run", exclusive=True)
+    launch(app, _keep, app, "machine", lambda: _machine(desk), group="machine", exclusive=True)
     launch(app, _keep, app, "recording", lambda: _record(desk), group="recording", exclusive=True)
     if app.cockpit.furnished:
         launch(app, survey, app, desk, group="survey", exclusive=True)
@@ -79,6 +80,12 @@ async def _watch(name: str, desk: Desk) -> None:
     from console.operations import watch
 
     await getattr(watch, name)(desk)
+
+
+async def _machine(desk: Desk) -> None:
+    from console.operations import machine
+
+    await machine.watch_machine(desk)
 
 
 async def _record(desk: Desk) -> None:

@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
-from console.domain.machine import GpuState, MachineState, changes, fingerprint, link_words
+from console.domain.gpu import GpuReading, GpuSample
+from console.domain.machine import GpuState, MachineState, changes, fingerprint, link_words, summary
+from console.domain.measurement import Measurement, Percentiles
 from console.domain.text import SafeText
+from console.journal.book import Journal
+from console.journal.records import RunEntry
+from console.operations.compare import side_by_side
+from console.operations.machine import base_of, filled, marked, since_base, taint
 from console.operations.machine_words import machine_lines
 from console.telemetry.topology import parse_file, parse_topology
 
 DATA = Path(__file__).parent.parent / "data" / "topology"
+
+NONE = Percentiles(0)
 
 GPU = GpuState(
     0, "GPU-0", SafeText("NVIDIA RTX PRO 6000"), pstate="P0", pcie_gen=5, pcie_gen_max=5, pcie_width=16, pcie_width_max=16,
@@ -129,3 +137,78 @@ def test_a_matrix_too_wide_is_told_in_blocks() -> None:
 def test_nothing_known_is_a_reason() -> None:
     lines = machine_lines(MachineState(reason="no nvidia-smi on this host"), 80)
     assert ("GPUs: no nvidia-smi on this host", "warn") in lines
+
+
+# runs
+
+
+def entry(run_id: str, state: MachineState, started_at: float = 1.0, **more: Any) -> RunEntry:
+    identity = {"machine": fingerprint(state), "resolved": {"model_path": "/m"}, **more}
+    protocol = {"input_tokens": 1024, "output_tokens": 256, "flushed": True}
+    one = Measurement(
+        run_id, 64, 0, 0.0, 10.0, 64, 64, 0, 65536, 8000, 800.0, 6.4, NONE, NONE, NONE, NONE, protocol=protocol
+    )
+    return RunEntry(run_id, "h", "p", "sglang", started_at, identity=identity, measurements=(one,))
+
+
+def test_runs_on_another_machine_state_are_not_compared() -> None:
+    before = machine()
+    found = side_by_side(entry("a", before), entry("b", with_gpu(before, 3, power_enforced_w=450.0)))
+    assert found.refused == "another machine state: power limit 600 → 450 W on GPU 3" and not found.rungs
+    assert [(one.what, one.a, one.b) for one in found.differences] == [("machine power limit on GPU 3", "600", "450")]
+
+
+def test_what_does_not_decide_is_told_and_compared() -> None:
+    before = machine()
+    other = replace(before, kernel="Linux 6.9", gpus=tuple(replace(g, uuid=f"GPU-x{g.index}") for g in before.gpus))
+    found = side_by_side(entry("a", before), entry("b", other))
+    assert not found.refused and found.rungs
+    assert found.differences[0].what == "machine kernel" and len(found.differences) == 9
+    old = replace(entry("c", before), identity={"resolved": {"model_path": "/m"}})
+    assert not side_by_side(entry("a", before), old).refused
+
+
+async def test_a_run_says_what_changed_since_the_base_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path))
+    before, journal = machine(), Journal()
+    lower = with_gpu(before, 3, power_enforced_w=450.0)
+    for one in (entry("r1", before, 1.0), entry("r2", lower, 2.0), replace(entry("r3", lower, 3.0), profile="other")):
+        await journal.record_run(one)
+    assert await since_base(entry("r2", lower, 2.0)) == ("r1", ("power limit 600 → 450 W on GPU 3",))
+    assert await since_base(entry("r1", before, 1.0)) == ("", ())
+    newest = await base_of("h", "p", "r2")
+    assert newest is not None and newest.id == "r1"
+    foreign = await base_of("h", "third")
+    assert foreign is not None and foreign.id == "r3"
+
+
+def test_a_measurement_after_a_change_since_launch_is_tainted() -> None:
+    one = entry("a", machine()).measurements[0]
+    decided = {"machine": {}, "machine_changes": [{"text": "driver 1 → 2", "decides": True}]}
+    assert marked(one, decided, ()).tainted == ("another machine state than at launch: driver 1 → 2",)
+    assert marked(one, {"machine_changes": [{"text": "kernel", "decides": False}]}, ()) is one
+
+
+def test_a_limit_lowered_under_way_taints_and_is_told_once() -> None:
+    identity = {"machine": fingerprint(machine())}
+
+    def sample(*limits: float) -> GpuSample:
+        gpus = tuple(GpuReading(i, uuid=f"GPU-{i}", power_limit_w=watts) for i, watts in enumerate(limits))
+        return GpuSample(1.0, "nvml", gpus)
+
+    steady, lowered = sample(*[600.0] * 8), sample(*[600.0] * 7, 300.0)
+    assert taint(identity, [steady, steady]) == ""
+    assert (
+        taint(identity, [steady, lowered]) == "another machine state than at launch: power limit 600 → 300 W on GPU 7"
+    )
+    told = {**identity, "machine_changes": [{"text": "power limit 600 → 300 W on GPU 7", "decides": True}]}
+    assert taint(told, [lowered]).count("600 → 300") == 1
+
+
+def test_what_launch_did_not_know_is_filled_and_what_it_knew_stays() -> None:
+    asleep = replace(machine(), gpus=tuple(replace(gpu, pcie_gen=1, pstate="P8") for gpu in machine().gpus))
+    now = with_gpu(machine(nccl="2.27.3"), 0, power_enforced_w=450.0)
+    whole = filled(fingerprint(asleep), fingerprint(now))
+    assert whole["gpus"][1]["pcie_gen"] == 5 and whole["gpus"][0]["power_enforced_w"] == 600.0
+    assert whole["nccl"] == "2.27.3"
+    assert summary(whole) == "driver 580.1 · CUDA 13.0 · NCCL 2.27.3 · 8 × NVIDIA RTX PRO 6000 at 600 W, x16 gen5"

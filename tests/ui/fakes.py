@@ -18,6 +18,7 @@ from console.domain.activity import Activity, Outcome
 from console.domain.comparison import Comparison, FilePair
 from console.domain.gpu import GpuReading, GpuSample
 from console.domain.host import CommandRecord, GitState, Host, HostFacts, Link, LinkState, Package
+from console.domain.machine import GpuState, MachineState
 from console.domain.measurement import Measurement, Percentiles, SweepProgress
 from console.domain.patch import DiskState, PatchStatus, ProcessState
 from console.domain.profile import BenchSection, EngineSection, LaunchSection, Profile, TargetSection
@@ -25,6 +26,7 @@ from console.domain.run import LogKind, LogRecord, ProcessId, Run, Rung, RunPhas
 from console.domain.source import Document, GrepHit, Symbol, TreeEntry
 from console.domain.text import SafeText, clean
 from console.domain.throughput import ThroughputSample
+from console.domain.topology import Topology
 from console.source.documents import Folder
 from console.source.names import Finder, Names, place
 from console.state.store import Mark, Snapshot, Store
@@ -40,6 +42,31 @@ PROFILE = Profile(
     bench=BenchSection((256, 512, 1024), 1024, 256, 3),
     target=TargetSection(5816.0, "K2-Thinking on this host"),
 )
+
+_SIDES = {(a, b): "NODE" if a // 4 == b // 4 else "SYS" for a in range(8) for b in range(8) if a != b}
+MACHINE = MachineState(
+    source="nvidia-smi",
+    driver="580.105.08",
+    cuda="13.0",
+    kernel="Linux 6.8.0",
+    governor="performance",
+    gpus=tuple(
+        GpuState(
+            index, f"GPU-{index}", SafeText("NVIDIA RTX PRO 6000"), pstate="P0", pcie_gen=5, pcie_gen_max=5,
+            pcie_width=8 if index == 6 else 16, pcie_width_max=16, numa_node=index // 4, persistence=True, ecc=True,
+            ecc_corrected=0, ecc_uncorrected=0, power_requested_w=600.0, power_enforced_w=450.0 if index == 3 else 600.0,
+            power_default_w=600.0, sm_clock_mhz=2370.0, sm_clock_max_mhz=2430.0,
+        )
+        for index in range(8)
+    ),
+    topology=Topology(
+        gpus=tuple(range(8)),
+        paths={(f"GPU{a}", f"GPU{b}"): word for (a, b), word in _SIDES.items()},
+        peers={"read": dict.fromkeys(_SIDES, "OK"), "write": dict.fromkeys(_SIDES, "OK"), "nvlink": dict.fromkeys(_SIDES, "NS")},
+        source="nvidia-smi",
+    ),
+)  # fmt: skip
+"""A host of two sockets whose GPU 3 was given fewer watts, and whose GPU 6 trained down."""
 
 CODE = b'''"""Runs the model."""
 
@@ -320,9 +347,11 @@ class Operations:
         self.error: Exception | None = None
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from console.operations import comparing
+        from console.operations import comparing, machine
 
         monkeypatch.setattr(comparing, "with_head", self.comparing_with_head)
+        monkeypatch.setattr(machine, "watch_machine", self.machine_watch_machine)
+        monkeypatch.setattr(machine, "look", self.machine_look)
         for name in (
             "source",
             "installed",
@@ -436,6 +465,12 @@ class Operations:
 
     async def watch_watch_throughput(self, desk: FakeDesk) -> None:
         await asyncio.Event().wait()
+
+    async def machine_watch_machine(self, desk: FakeDesk) -> None:
+        await asyncio.Event().wait()
+
+    async def machine_look(self, desk: FakeDesk) -> MachineState:
+        return desk.store.snapshot.machine or MACHINE
 
     async def recording_record_runs(self, desk: FakeDesk) -> None:
         await asyncio.Event().wait()

@@ -97,11 +97,13 @@ async def list_runs(args: argparse.Namespace, desk: Desk | None, out: Output) ->
 
 async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Print one run."""
+    from console.operations import machine
     from console.operations.compare import find_run
 
     entry = await find_run(args.run)
     if out.json:
-        out.document(**_plain(entry, whole=True))
+        base, since = await machine.since_base(entry)
+        out.document(**_plain(entry, whole=True), base_run=base or None, machine_changes_since_base=list(since))
         return 0
     badge = f" [{entry.badge}]" if entry.badge else ""
     out.line(
@@ -113,6 +115,13 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
         value = entry.identity.get(name)
         if value:
             out.line(f"  {name}: {', '.join(value) if isinstance(value, list) else value}")
+    base, since = await machine.since_base(entry)
+    if kept := machine.kept(entry.identity):
+        out.line(f"  machine: {machine.summary(kept)}")
+    for text in since:
+        out.line(f"  ! since base run {base}: {text}")
+    for told in entry.identity.get("machine_changes") or ():
+        out.line(f"  ! since its launch: {told.get('text')}")
     for one in entry.measurements:
         out.line(
             f"  {one.concurrency_limit:>5} × {one.repeat + 1}  {dash(one.output_throughput_tok_s)} tok/s"

@@ -39,13 +39,17 @@ _BAD_FIELD = re.compile(r'Field "([^"]+)" is not a valid field')
 _NVIDIA = "0x10de"
 
 
-def machine(_call: Call) -> Result:
-    """Tell everything at once; the texts of `nvidia-smi` are read where they arrive."""
+def machine(call: Call) -> Result:
+    """Tell everything at once; the texts of `nvidia-smi` are read where they arrive.
+
+    Args: `python` (interpreter that launches the engine), `sites` (folders of packages): where NCCL is looked for.
+    """
     said: Dict[str, Any] = {
         "kernel": "%s %s" % (platform.system(), platform.release()),
         "governor": _governor(),
         "numa": _numa(),
         "cards": _cards(),
+        "nccl": _nccl(call.text("python", ""), [str(site) for site in call.args.get("sites") or ()]),
         "smi": None,
     }
     smi = shutil.which("nvidia-smi")
@@ -95,6 +99,20 @@ def _run(argv: List[str]) -> Dict[str, Any]:
     except OSError as error:
         return {"status": None, "text": "", "reason": error.strerror or str(error)}
     return {"status": done.returncode, "text": done.stdout[:LIMIT].decode("utf-8", "replace")}
+
+
+def _nccl(python: str, sites: List[str]) -> str:
+    """Return the version of the NCCL wheel beside the engine; empty where there is none."""
+    program = shutil.which(python or "python3") or ""
+    top = os.path.dirname(os.path.dirname(program))
+    if top:
+        sites = [*sites, *glob.glob(os.path.join(top, "lib/python3*", "*-packages"))]
+        if top == "/usr":  # Debian's own interpreter loads what pip put here first
+            sites = [*glob.glob("/usr/local/lib/python3*/dist-packages"), *sites]
+    for site in sites:
+        for info in sorted(glob.glob(os.path.join(glob.escape(site), "nvidia_nccl_*.dist-info"))):
+            return os.path.basename(info)[: -len(".dist-info")].rpartition("-")[2]
+    return ""
 
 
 def _governor() -> str:
