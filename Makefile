@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 ENGINES ?= sglang vllm llamacpp
+# Tests wait for hosts and servers more than they compute: three processes keep two cores busy.
+JOBS ?= 3
 
 .PHONY: demo test test-engines check format lint types contracts bench screenshots clean
 
@@ -19,7 +21,7 @@ demo: $(STAMP) ## the whole product on a pretend host; without a terminal, the t
 	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/tokwatt demo; else $(BIN)/tokwatt demo --tour; fi
 
 test: $(STAMP) ## the suite
-	$(BIN)/python -m pytest -m "not real_engine and not gpu"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not real_engine and not gpu"
 
 test-engines: $(STAMP) ## real inference engines on the processor, each in a venv of its own below .venvs/
 	$(PYTHON) tests/real_engine/install.py $(ENGINES)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -14,20 +16,30 @@ import pytest
 def wheel(config: pytest.Config, name: str, version: str, python: str = "3.11") -> Path:
     """Return a wheel; skips the test where the index cannot be reached, fails it under CI."""
     folder = Path(config.cache.mkdir("wheels")) if config.cache else Path()
-    found = sorted(folder.glob(f"{name}-{version}-*.whl"))
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # suites run in several processes; the second finds what the first fetched
+        found = sorted(folder.glob(f"{name}-{version}-*.whl"))
+        complaint = "" if found else _fetch(folder, name, version, python)
+        found = found or sorted(folder.glob(f"{name}-{version}-*.whl"))
     if not found:
+        reason = f"cannot fetch {name} {version}: {complaint.strip().splitlines()[-1:]}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found[0]
+
+
+def _fetch(folder: Path, name: str, version: str, python: str) -> str:
+    """Fetch a wheel, whole or not at all, and return what pip complained of."""
+    with tempfile.TemporaryDirectory(dir=folder) as coming:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-        command += ["--python-version", python, "--dest", str(folder)]
+        command += ["--python-version", python, "--dest", coming]
         for platform in ("any", "manylinux_2_34_x86_64", "manylinux_2_28_x86_64", "manylinux2014_x86_64"):
             command += ["--platform", platform]
         done = subprocess.run([*command, f"{name}=={version}"], capture_output=True, text=True)
-        found = sorted(folder.glob(f"{name}-{version}-*.whl"))
-        if not found:
-            reason = f"cannot fetch {name} {version}: {done.stderr.strip().splitlines()[-1:]}"
-            if os.environ.get("CI") == "true":
-                pytest.fail(reason)
-            pytest.skip(reason)
-    return found[0]
+        for file in Path(coming).glob("*.whl"):
+            file.replace(folder / file.name)
+    return done.stderr
 
 
 def checkout(config: pytest.Config, folder: Path, name: str, version: str) -> Path:
