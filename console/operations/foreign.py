@@ -167,12 +167,9 @@ async def stake(desk: Desk, pid: int) -> Stake:
     """
     found = await servers.find(desk, pid)
     run = servers.as_run(found)
-    (told, count), flight, again = await asyncio.gather(
-        servers.connections(desk, found),
-        _in_flight(desk, found, run),
-        _start_took(desk, run),
-    )
-    return Stake(found, told, count, flight, again)
+    told, count = await servers.connections(desk, found)  # before a question of ours is a connection, too
+    flight, took_s = await asyncio.gather(_in_flight(desk, found, run), _start_took(desk, run))
+    return Stake(found, told, count, flight, took_s)
 
 
 async def _in_flight(desk: Desk, found: HostServer, run: Run) -> int | None:

@@ -50,8 +50,8 @@ async def adopt(app: TokwattApp, pid: int) -> None:
     desk = app.need_desk()
     desk.must_write("adopt")
     lines = [
-        f"pid {pid} goes on as it is; it gets a run folder, and its log is followed.",
-        "What it has loaded stays unproven: nothing was written down when it started.",
+        f"pid {pid} goes on as it is; it becomes a run, and its log goes on.",
+        "What it has loaded stays unproven: nothing was noted at its start.",
         "From then on x t stops it like any run of ours.",
     ]
     if await app.push_screen_wait(ConfirmModal("adopt the server?", lines, "adopt")):

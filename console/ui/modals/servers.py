@@ -16,7 +16,7 @@ from console.domain.server import HostServer, Role
 from console.domain.text import clean
 from console.operations.server_words import gpu_words, short, whose
 from console.ui.drawing import Span, age, fit
-from console.ui.modals.sheet import Part, Sheet, keys
+from console.ui.modals.sheet import Part, keys
 from console.ui.widgets.lines import Lines
 
 WORDS = {
@@ -26,8 +26,11 @@ WORDS = {
     "refused": ("◌", "not listening", "info"),
     "": ("·", "not asked", "dim"),
 }
-DETAILS = 7
-"""Lines below the list that tell of the server under the cursor."""
+TYPED_WIDTH = 110
+NAME_WIDTH = 13
+COMMAND_ROWS = 3
+OTHER_ROWS = 2
+"""So that the line to type into stays in a terminal of 24 rows."""
 
 
 class ServerLines(Lines):
@@ -56,8 +59,8 @@ class ServerLines(Lines):
             (f"pid {each.process.pid:<8}", ""),
             (f"{fit(clean(each.user), 9):<9} ", ""),
             (f"{fit(whose(each), 16):<16} ", "good" if each.ours else "warn"),
-            (f"{since:>5}  ", "dim"),
-            (fit(clean(f"{each.engine} {each.version} {each.model.rpartition('/')[2]}"), max(8, width - 67)), "dim"),
+            (f"{since:>6}  ", "dim"),
+            (fit(clean(f"{each.engine} {each.version} {each.model.rpartition('/')[2]}"), max(8, width - 68)), "dim"),
         ]
 
     def empty(self) -> Sequence[Sequence[Span]]:
@@ -143,29 +146,34 @@ def _details(each: HostServer) -> list[tuple[str, str]]:
     return found
 
 
-class TypedModal(Sheet[str]):
+class TypedModal(ModalScreen[str | None]):
     """What ending a server that is not ours costs; its pid must be typed."""
 
-    def __init__(self, title: str, lines: Sequence[str], pid: int) -> None:
-        body: list[list[Part]] = []
-        for line in lines:
-            name, _, text = clean(line).partition("  ")
-            body.append([(f"{name:<13}", "$muted"), (text.strip(), "")])
-        super().__init__(
-            clean(title), [*body, []], keys(("enter", f"stop it, once {pid} is typed"), ("esc", "leave it"))
-        )
-        self._pid = str(pid)
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "refuse", show=False)]
 
-    def extra(self) -> ComposeResult:
-        """Ask for the pid."""
-        line = Input(placeholder="the pid", compact=True, id="typed-pid")
-        line.cursor_blink = False
-        yield line
-        yield Static(Content(" "), id="typed-word", classes="sheet-line")
+    def __init__(self, title: str, lines: Sequence[str], pid: int) -> None:
+        super().__init__()
+        self._title, self._lines, self._pid = clean(title), [clean(line) for line in lines], str(pid)
+
+    def compose(self) -> ComposeResult:
+        """Put what is at stake above the line where the pid is typed."""
+        with Vertical(classes="sheet") as box:
+            box.border_title = Content(self._title)
+            yield Static(self._stakes(), classes="sheet-line")
+            line = Input(placeholder="the pid", compact=True, id="typed-pid")
+            line.cursor_blink = False
+            yield line
+            yield Static(Content(" "), id="typed-word", classes="sheet-line")
+            foot = keys(("enter", f"stop it, once {self._pid} is typed"), ("esc", "leave it"))
+            yield Static(Content.assemble(*foot), classes="sheet-foot")
 
     def on_mount(self) -> None:
         """Wait for the pid."""
         self.query_one(Input).focus()
+
+    def on_resize(self) -> None:
+        """Cut the lines anew."""
+        self.query_one(".sheet-line", Static).update(self._stakes())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Answer when it is the right one."""
@@ -175,3 +183,30 @@ class TypedModal(Sheet[str]):
             return
         said = f"{clean(typed)} is not {self._pid}: nothing was stopped" if typed else f"type {self._pid} first"
         self.query_one("#typed-word", Static).update(Content.assemble((said, "bold $warning")))
+
+    def action_refuse(self) -> None:
+        """Answer nothing."""
+        self.dismiss(None)
+
+    def _stakes(self) -> Content:
+        room = max(20, min(TYPED_WIDTH, self.app.size.width) - 4 - NAME_WIDTH)
+        parts: list[Part] = []
+        for line in self._lines:
+            name, _, text = line.partition("  ")
+            most = COMMAND_ROWS if name == "command" else OTHER_ROWS
+            for row, piece in enumerate(_rows(text.strip(), room, most)):
+                parts += [(f"{name if not row else '':<{NAME_WIDTH}}", "$muted"), (f"{piece}\n", "")]
+        return Content.assemble(*parts)
+
+
+def _rows(text: str, room: int, most: int) -> list[str]:
+    """Return a text in rows, broken between words where that is possible; what is too long ends in an ellipsis."""
+    rows: list[str] = []
+    while text and len(rows) < most:
+        cut = text.rfind(" ", 0, room + 1) if len(text) > room else len(text)
+        cut = cut if cut > room // 2 else room
+        rows.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    if text:
+        rows[-1] = rows[-1][: room - 1] + "…"
+    return rows or [""]
