@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import resource
+import shutil
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
+
+import pytest
 
 from console.domain.run import LogRecord, Run, RunPhase
 from console.engines.records import LogParser
@@ -161,28 +165,67 @@ def test_one_reading_for_three(tmp_path: Path) -> None:
     print(f"\n100,000 lines: {one:.2f} s of processor for one listener, {three:.2f} s for three ({three / one:.2f} ×)")
 
 
-def test_a_gigabyte_at_its_end_in_the_pane(tmp_path: Path) -> None:
-    """From the key that shows the log to its last line on screen; the run's log has 1 GB."""
-    folder = tmp_path / "state/tokwatt/runs/2026-01-20-1"
-    folder.mkdir(parents=True)
-    block = b"".join(decode_lines(50_000))
-    with (folder / "server.log").open("wb") as file:
-        while file.tell() < LOG_MB * 1_000_000:
-            file.write(block)
-        file.write(b"[2026-01-20 23:59:59 TP0] the very last line\n")
-    (folder / "launch.json").write_text('{"id": "2026-01-20-1", "engine": "sglang", "started_at": 1.0, "port": 30999}')
-    (folder / "exit").write_text("0 2.0\n")
-    env = {"XDG_STATE_HOME": str(tmp_path / "state"), "TOKWATT_DATA": str(tmp_path / "data")}
-    os.environ.update(env)
-    terminal = Terminal([sys.executable, "-m", "console", "--host", "local"], columns=160, rows=45)
+def peak_mb(pid: int) -> float:
+    """Return the most that a process held."""
+    told = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmHWM" in line)
+    return int(told.split()[1]) / 1024
+
+
+def opened(argv: list[str], last: bytes) -> tuple[float, float] | None:
+    """Return seconds from the start of a viewer to a log's last line on its screen, and the MB that it held."""
+    terminal = Terminal(argv, columns=160, rows=45)
     try:
-        took = terminal.wait_for(b"the very last line", 60)
-        assert took is not None
-        peak = next(line for line in Path(f"/proc/{terminal.pid}/status").read_text().splitlines() if "VmHWM" in line)
+        if terminal.wait_for(last, 120) is None:
+            return None
+        return time.perf_counter() - terminal.began, peak_mb(terminal.pid)
     finally:
         terminal.close()
-        for name in env:
-            del os.environ[name]
-    print(
-        f"\na run's log of {LOG_MB:,} MB, from the start of the console to its last line in the pane: {took:.1f} s, {int(peak.split()[1]) / 1024:.0f} MB"
-    )
+
+
+def test_a_gigabyte_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the key that shows an earlier run's log of 1 GB to its last line on screen; beside viewers of files."""
+    runs = tmp_path / "state/tokwatt/runs"
+    last = b"the very last line"
+    for number, started in ((1, 1.0), (2, 2.0)):
+        folder = runs / f"2026-01-20-{number}"
+        folder.mkdir(parents=True)
+        told = {"id": folder.name, "engine": "sglang", "started_at": started, "port": 30999}
+        (folder / "launch.json").write_text(json.dumps(told))
+        (folder / "exit").write_text("0 2.0\n")
+        (folder / "server.log").write_text("[2026-01-20 23:59:59 TP0] the later run\n")
+    log = runs / "2026-01-20-1/server.log"
+    block = b"".join(decode_lines(50_000))
+    with log.open("wb") as file:
+        while file.tell() < LOG_MB * 1_000_000:
+            file.write(block)
+        file.write(b"[2026-01-20 23:59:59 TP0] " + last + b"\n")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path / "data"))
+    terminal = Terminal([sys.executable, "-m", "console", "--host", "local"], columns=160, rows=45)
+    try:
+        assert terminal.wait_for(b"following", 60) is not None
+        terminal.read(5)
+        terminal.key(b"3")
+        terminal.read(1)
+        before = peak_mb(terminal.pid)
+        terminal.key(b"P")
+        took = terminal.wait_for(last, 5)
+        if took is None:  # another server lives on this machine: its log came first
+            terminal.key(b"P")
+            took = terminal.wait_for(last, 60)
+        assert took is not None
+        peak = peak_mb(terminal.pid)
+    finally:
+        terminal.close()
+    print(f"\na log of {LOG_MB:,} MB at its end:")
+    print(f"  tokwatt, in the cockpit    {took:6.2f} s  {peak - before:5.0f} MB more than the {before:,.0f} MB before")
+    argv = [sys.executable, "-m", "console", "--host", "local", "logs", "2026-01-20-1"]
+    told_to = {
+        "tokwatt logs, started": argv,
+        "lnav, started": [shutil.which("lnav") or "", str(log)],
+        "toolong, started": [shutil.which("tl") or "", str(log)],
+    }
+    for name, command in told_to.items():
+        figures = opened(command, last) if command[0] else None
+        said = f"{figures[0]:6.2f} s  {figures[1]:5,.0f} MB" if figures else "not here"
+        print(f"  {name:25} {said}")
