@@ -151,7 +151,7 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
     argv = adapter.command(with_secret_args(profile, lambda secret: _secret(profile, "launch.args", secret, host_env)))
     shown = adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
     sent = ways.way(profile, argv)
-    identity, state = await asyncio.gather(_identity(desk), look_quietly(desk))
+    identity, state = await asyncio.gather(_identity(desk, found), look_quietly(desk))
     record: dict[str, Any] = {
         "profile": profile.name,
         "profile_text": _text(profile),
