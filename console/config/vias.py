@@ -57,6 +57,11 @@ _REFUSED: Mapping[str, Mapping[str, str]] = {
 }
 """Options that would take from a run what makes it one, with a word on what to do instead."""
 
+_OF_SCOPE = re.compile(
+    r"(?:Startup|Default)?(?:CPU|Memory|IO|Tasks|Allowed|Block)[A-Z]\w*|(?:IP|Device|Socket|ManagedOOM|Kill|Runtime)[A-Z]\w*"
+    r"|Delegate|Slice|Description|OOMPolicy|OOMRules|TimeoutStopSec|SendSIGKILL|SendSIGHUP|FinalKillSignal|Disable\w+"
+)
+
 _CLUSTERED = re.compile(r"-[dit]{2,}")
 
 
@@ -65,6 +70,11 @@ def refused(via: str, word: str) -> str:
     if via == DOCKER_RUN and _CLUSTERED.fullmatch(word):
         return _FOREGROUND
     return _REFUSED.get(via, {}).get(word.partition("=")[0], "")
+
+
+def of_scope(name: str) -> bool:
+    """Return whether a scope has a property: those of execution (`LimitMEMLOCK`, `User`) are a service's."""
+    return _OF_SCOPE.fullmatch(name) is not None
 
 
 def properties(given: Mapping[str, object], file: TomlFile) -> dict[str, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from console.config.commands.expand import Field
 from console.config.commands.notes import NOTE, WARNING
-from console.config.commands.wrappers import Peeled, Wrapping, options
+from console.config.commands.wrappers import Peeled, Wrapping, options, spelled_again
+from console.config.vias import refused
+from console.domain.profile import DOCKER_RUN
 
 RUNTIMES = ("docker", "podman", "nerdctl", "docker-compose", "podman-compose")
 
@@ -17,9 +20,8 @@ _VALUED = (
     "--add-host --group-add --userns --stop-timeout --memory-swap --detach-keys --cidfile --dns --ip --link --oom-score-adj "
     "--health-cmd --expose --volumes-from --network-alias --cgroupns --annotation"
 )
-_SILENT = frozenset(
-    ["-it", "-ti", "-i", "-t", "-d", "--rm", "-itd", "-dit", "--detach", "--interactive", "--tty", "--init"]
-)
+_SILENT = frozenset(["-i", "-t", "-d", "--rm", "--detach", "--interactive", "--tty"])
+_CLUSTER = re.compile(r"-[dit]{2,3}")
 
 
 def peel(words: Sequence[Field], found: Wrapping) -> tuple[Peeled, str]:
@@ -40,22 +42,37 @@ def peel(words: Sequence[Field], found: Wrapping) -> tuple[Peeled, str]:
     if not rest:
         return [], ""
     found.runtime = runtime
-    entry = _take(given, found, words[0].line)
     if composed:
-        found.runtime, found.container = "docker", rest[0].text
+        _take(given, found, words[0].line)
+        found.runtime, found.container, found.options = "docker", rest[0].text, []
         said = f"{rest[0].text} is a service of compose: write its container's name under [host]"
         found.say(WARNING, said, words[0].line, "container")
         return rest[1:], ""
     if verb == "exec":
-        found.container = rest[0].text
+        _take(given, found, words[0].line)
+        found.container, found.options = rest[0].text, []
         found.say(NOTE, f"{runtime} exec {rest[0].text} became [host] container", words[0].line)
         return rest[1:], ""
-    found.image = rest[0].text
-    _told(found, words[0].line)
-    command = rest[1:]
+    return _run(given, rest, found, words[0].line)
+
+
+def _run(
+    given: Sequence[tuple[str, Field | None, str]], rest: Sequence[Field], found: Wrapping, line: int
+) -> tuple[Peeled, str]:
+    image, command = rest[0].text, rest[1:]
+    around = found.via
+    if around:
+        said = f"{around} around {found.runtime} run is not kept: a profile launches in one way"
+        found.say(WARNING, said, line)
+        found.options, found.partition, found.properties = [], "", {}
+    found.via, found.image = DOCKER_RUN, image
+    entry = _take(given, found, line)
+    said = f'{found.runtime} run of {image} became via = "docker-run" under [launch]'
+    found.say(NOTE, said, line)
     if entry is not None and entry.text:
+        found.entrypoint = "replace"
         return [entry, *command], ""
-    return command, rest[0].text
+    return command, image
 
 
 def _take(given: Sequence[tuple[str, Field | None, str]], found: Wrapping, line: int) -> Field | None:
@@ -66,24 +83,13 @@ def _take(given: Sequence[tuple[str, Field | None, str]], found: Wrapping, line:
         elif name in ("-w", "--workdir"):
             found.workdir = value
         elif name == "--name":
-            found.container = value
+            found.name = value
         elif name == "--entrypoint" and one is not None:
             entry = Field(value, one.line, one.start, one.end)
-        elif name in ("-p", "--publish"):
-            found.ports.append(value)
-        elif name not in _SILENT:
-            found.kept.append(f"{name} {value}".strip() if one is not None else name)
-            if name == "--env-file":
-                found.say(WARNING, f"the variables of {value} are not read: it is a file of the host", line)
+        elif name not in _SILENT and not _CLUSTER.fullmatch(name):
+            found.ports += [value] if name in ("-p", "--publish") else []
+            if found.via == DOCKER_RUN and (why := refused(DOCKER_RUN, name)):
+                found.say(NOTE, f"{f'{name} {value}'.strip()} is not kept: {why}", line)
+            else:
+                found.options += spelled_again(name, one, value)
     return entry
-
-
-def _told(found: Wrapping, line: int) -> None:
-    if found.container:
-        said = f'[host] container = "{found.container}": the container must run; tokwatt starts the server inside it'
-        found.say(NOTE, f"{found.runtime} run of {found.image} is not kept, {said}", line)
-    else:
-        said = 'give it --name, start it with a shell that waits, and write container = "NAME" under [host]'
-        found.say(WARNING, f"{found.runtime} run of {found.image} has no --name: {said}", line)
-    if found.kept:
-        found.say(NOTE, f"how the container is made is not kept: {', '.join(found.kept)}", line)

@@ -15,8 +15,22 @@ from console.config.commands.notes import ERROR, NOTE, WARNING, Note
 from console.config.commands.plain import is_argument_list, plain_commands
 from console.config.commands.script import Command, read_script
 from console.config.commands.tidy import tidied
+from console.config.commands.wrappers import Wrapping
 from console.config.secrecy import is_secret_name, is_secret_value
-from console.domain.profile import ArgValue, EngineSection, HostSection, LaunchSection, Profile, Secret
+from console.domain.profile import (
+    DOCKER_RUN,
+    SLURM,
+    SYSTEMD_RUN,
+    ArgValue,
+    DockerSection,
+    EngineSection,
+    HostSection,
+    LaunchSection,
+    Profile,
+    Secret,
+    SlurmSection,
+    SystemdSection,
+)
 from console.errors import UsageError
 
 _ITSELF = re.compile(r"\$\{(\w+)(?::?\?[^}]*)?\}")
@@ -147,8 +161,10 @@ def _imported(launches: list[Launch], pick: int, found: Found, name: str, *, rep
     env, unset, secret_args = _environment(launch, read, notes)
     _unknown(read, secret_args, notes)
     section = LaunchSection(port, launch.wrapping.workdir, dict(read.args), env, unset, secret_args)
+    section = _launched_via(section, launch.wrapping)
     engine = EngineSection(launch.spelled.kind, _python(launch, found), _start(launch, found))
-    host = HostSection(launch.wrapping.ssh, launch.wrapping.container, launch.wrapping.runtime or "docker")
+    runtime = launch.wrapping.runtime if launch.wrapping.container else ""
+    host = HostSection(launch.wrapping.ssh, launch.wrapping.container, runtime or "docker")
     profile = Profile(name or _name(read, launch.spelled), "", _title(read, launch.spelled), host, engine, section)
     nodes, rank = (_number(read, each, default) for each, default in zip(_NODES, (1, 0), strict=True))
     if nodes > 1:
@@ -168,6 +184,19 @@ def _imported(launches: list[Launch], pick: int, found: Found, name: str, *, rep
         rank,
         dict(read.lines),
     )
+
+
+def _launched_via(section: LaunchSection, found: Wrapping) -> LaunchSection:
+    """Return a launch with the container, job or scope that the command made."""
+    words = tuple(found.options)
+    if found.via == DOCKER_RUN:
+        docker = DockerSection(found.image, words, found.name, found.entrypoint, found.runtime or "docker")
+        return replace(section, via=found.via, docker=docker)
+    if found.via == SLURM:
+        return replace(section, via=found.via, slurm=SlurmSection(found.partition, words))
+    if found.via == SYSTEMD_RUN:
+        return replace(section, via=found.via, systemd=SystemdSection(found.manager, found.properties, words))
+    return section
 
 
 def _with_lost(launch: Launch, launches: list[Launch], found: Found, repair: bool) -> tuple[Launch, list[Note]]:

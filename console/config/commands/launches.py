@@ -7,12 +7,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from console.config.commands import docker
+from console.config.commands import docker, jobs
 from console.config.commands.dialects import DIALECTS, Dialect
 from console.config.commands.expand import Field, Variable
 from console.config.commands.notes import NOTE, WARNING, Note
 from console.config.commands.script import Command, Script, read_script
 from console.config.commands.wrappers import WRAPPERS, Inner, Wrapping
+from console.domain.profile import DOCKER_RUN
 
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _PYTHON_VALUED = frozenset(["-X", "-W", "-c", "--check-hash-based-pycs"])
@@ -60,7 +61,10 @@ def find_launches(script: Script, depth: int = 0) -> Found:
         launch = launched(command, script.text, depth)
         if launch is not None:
             wrapping = launch.wrapping
-            wrapping.workdir = wrapping.workdir or found.workdir
+            if wrapping.via != DOCKER_RUN:  # a container has its own folders
+                wrapping.workdir = wrapping.workdir or found.workdir
+            if depth == 0:
+                jobs.batch_lines(script.text, wrapping)
             found.launches.append(replace(launch, log=_log(script.commands, index, wrapping)))
         elif command.words[0].text.startswith("-") and len(command.words[0].text) > 1:
             found.lost.append((command, _log(script.commands, index, Wrapping())))
@@ -89,11 +93,12 @@ def launched(command: Command, text: str, depth: int = 0) -> Launch | None:
         if name in docker.RUNTIMES:
             words, image = docker.peel(words, wrapping)  # type: ignore[assignment]
             if image and _named(words) is None and (entry := _by_image(image)) is not None:
+                wrapping.entrypoint = "engine"
                 return Launch(entry, (), tuple(words), wrapping, command, text)
             continue
-        if name not in WRAPPERS:
+        if name not in WRAPPERS and name not in jobs.LAUNCHERS:
             return None
-        peeled = WRAPPERS[name](words, wrapping)
+        peeled = jobs.peel(words, wrapping) if name in jobs.LAUNCHERS else WRAPPERS[name](words, wrapping)
         if isinstance(peeled, Inner):
             return _inside(peeled, command, wrapping, depth)
         words = peeled
@@ -120,6 +125,13 @@ def _inside(inner: Inner, command: Command, around: Wrapping, depth: int) -> Lau
         within.prefix = [*around.prefix, *within.prefix]
         within.notes = [*around.notes, *inside.notes, *within.notes]
         within.ports += around.ports
+        if around.via and within.via:
+            within.say(
+                WARNING, f"{around.via} around {within.via} is not kept: a profile launches in one way", each.line
+            )
+        elif around.via:
+            for name in ("via", "options", "name", "entrypoint", "partition", "manager", "properties"):
+                setattr(within, name, getattr(around, name))
         for name in ("container", "runtime", "image", "ssh", "workdir"):
             setattr(within, name, getattr(within, name) or getattr(around, name))
         first = inner.line - 1

@@ -27,8 +27,15 @@ class Wrapping:
     runtime: str = ""
     image: str = ""
     ssh: str = ""
-    kept: list[str] = field(default_factory=list)
-    """Words of a container's launch that a profile has no place for."""
+    via: str = ""
+    """Way of launching that a profile has a name for (`domain.profile.VIAS`)."""
+    options: list[str] = field(default_factory=list)
+    """Words of that launcher, as they stand."""
+    name: str = ""
+    entrypoint: str = ""
+    partition: str = ""
+    manager: str = ""
+    properties: dict[str, str] = field(default_factory=dict)
     ports: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
@@ -90,6 +97,13 @@ def options(words: Sequence[Field], valued: str) -> tuple[list[tuple[str, Field 
         else:
             found.append((one.text, None, ""))
     return found, words[at:]
+
+
+def spelled_again(name: str, one: Field | None, value: str) -> list[str]:
+    """Return an option of `options` as the words that it was."""
+    if one is None:
+        return [name]
+    return [f"{name}={value}"] if name.startswith("--") and one.text.startswith(f"{name}=") else [name, value]
 
 
 def _plain(valued: str, severity: str = NOTE, arguments: int = 0) -> Callable[[Sequence[Field], Wrapping], Peeled]:
@@ -229,10 +243,6 @@ def _apptainer(words: Sequence[Field], found: Wrapping) -> Peeled:
     return rest[1:]
 
 
-_SRUN = (
-    "-N -n -c -p -t -w -J -o -e -i -A -G -C -D -d -q -x --nodes --ntasks --cpus-per-task --partition --time --nodelist "
-    "--job-name --output --error --gres --gpus --account --container-image --container-mounts --ntasks-per-node --mem"
-)
 _PROFILERS = "--force-overwrite -f -o -t -s -c -d -y -w --output --trace --sample --capture-range --duration --delay -k --kernel-name"
 _CONDA = "-n --name -p --prefix --cwd"
 _UV = "--with --with-editable --with-requirements --python -p --project --directory --extra --group --env-file --index-url"
@@ -252,9 +262,7 @@ WRAPPERS: dict[str, Callable[[Sequence[Field], Wrapping], Peeled]] = {
     "chrt": _kept("-T -P -D", 1),
     "taskset": _kept("", 1),
     "numactl": _kept("-C -N -m -i -p --physcpubind --cpunodebind --membind --interleave --preferred"),
-    "srun": _plain(_SRUN, WARNING),
     "mpirun": _plain("-n -np -H -x --host --hostfile -mca --mca", WARNING),
-    "systemd-run": _plain("-p --property --unit -u --slice -E --setenv --working-directory -M", WARNING),
     "ray": _plain("", WARNING),
     "proxychains": _plain("-f"),
     "proxychains4": _plain("-f"),

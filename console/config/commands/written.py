@@ -8,7 +8,7 @@ import tomli_w
 
 from console.config.commands.imported import Imported
 from console.config.commands.notes import NOTE, Note
-from console.domain.profile import Profile, Secret
+from console.domain.profile import DOCKER_RUN, PROCESS, SLURM, SYSTEMD_RUN, LaunchSection, Profile, Secret
 
 _SAYING_LIMIT = 160
 
@@ -43,6 +43,7 @@ def _sections(profile: Profile, notes: Iterable[Note]) -> list[str]:
     launch = profile.launch
     parts += ["", "[launch]", _pair("port", launch.port)]
     parts += [_pair("workdir", launch.workdir)] * bool(launch.workdir)
+    parts += [_pair("via", launch.via)] * (launch.via != PROCESS)
     args: dict[str, object] = {**launch.args, **{name: _secret(value) for name, value in launch.secret_args.items()}}
     if args:
         parts += ["", "[launch.args]", *(_with_note(name, value, doubtful) for name, value in args.items())]
@@ -50,9 +51,27 @@ def _sections(profile: Profile, notes: Iterable[Note]) -> list[str]:
         name: _secret(value) if isinstance(value, Secret) else value for name, value in launch.env.items()
     }
     env |= dict.fromkeys(launch.unset, False)
+    parts += _via(launch)
     if env:
         parts += ["", "[launch.env]", *(_with_note(name, value, doubtful) for name, value in env.items())]
     return parts
+
+
+def _via(launch: LaunchSection) -> list[str]:
+    """Return the table of the way that a launch goes, without what is usual."""
+    if launch.via == DOCKER_RUN:
+        docker = launch.docker
+        pairs: dict[str, object] = {"image": docker.image, "options": docker.options, "name": docker.name}
+        pairs |= {"entrypoint": docker.entrypoint, "runtime": docker.runtime * (docker.runtime != "docker")}
+        table = "docker"
+    elif launch.via == SLURM:
+        pairs, table = {"partition": launch.slurm.partition, "options": launch.slurm.options}, "slurm"
+    elif launch.via == SYSTEMD_RUN:
+        systemd, table = launch.systemd, "systemd"
+        pairs = {"manager": systemd.manager, "properties": systemd.properties, "options": systemd.options}
+    else:
+        return []
+    return ["", f"[launch.{table}]", *(_pair(name, value) for name, value in pairs.items() if value)]
 
 
 def _secret(value: Secret) -> dict[str, object]:

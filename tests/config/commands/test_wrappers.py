@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from console.config.commands.imported import Imported, import_text
-from console.domain.profile import Secret
+from console.domain.profile import DockerSection, Secret
 
 SERVE = "python3 -m sglang.launch_server --model-path m --tp 2"
 ARGS = {"model-path": "m", "tp": 2}
@@ -72,9 +72,9 @@ def test_ssh_becomes_the_host() -> None:
 
 
 def test_what_changes_the_run_and_has_no_place_is_a_warning() -> None:
-    found = import_text(f"srun -N1 {SERVE}")
+    found = import_text(f"mpirun -np 1 {SERVE}")
     [note] = [note for note in found.notes if note.severity == "warning"]
-    assert note.text == "srun -N1 is not kept: it changes where or how the server runs"
+    assert note.text == "mpirun -np 1 is not kept: it changes where or how the server runs"
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,14 @@ docker run -d --gpus all --ipc=host --shm-size 32g -p 8000:30000 -v /data:/model
 """
     found = import_text(text)
     profile = found.profile
-    assert (profile.host.container, profile.host.runtime, profile.launch.workdir) == ("sgl", "docker", "/srv")
+    assert (profile.host.container, profile.launch.via, profile.launch.workdir) == ("", "docker-run", "/srv")
+    options = ["--gpus", "all", "--ipc=host", "--shm-size", "32g", "-p", "8000:30000", "-v", "/data:/models:ro"]
+    assert profile.launch.docker == DockerSection("lmsysorg/sglang:v0.5.9", tuple(options), "sgl")
     assert profile.launch.args == {"model-path": "/models/m", "host": "0.0.0.0"}
     assert profile.launch.env == {"NCCL_DEBUG": "INFO", "HF_TOKEN": Secret("env"), "VLLM_CACHE": Secret("host-env")}
     told = said(found)
     for expected in (
-        "docker run of lmsysorg/sglang:v0.5.9 is not kept",
-        "--gpus all, --ipc host, --shm-size 32g, -v /data:/models:ro",
+        'docker run of lmsysorg/sglang:v0.5.9 became via = "docker-run"',
         "-p 8000:30000: outside of the container the server is at port 8000",
         "HF_TOKEN is a secret: its value is not kept",
     ):
@@ -129,11 +130,14 @@ def test_docker_images_whose_entry_point_is_the_server() -> None:
     found = import_text("docker run --rm -it --runtime nvidia vllm/vllm-openai:v0.11.0 --model m -tp 4 --enforce-eager")
     assert found.profile.engine.kind == "vllm"
     assert found.profile.launch.args == {"model": "m", "tensor-parallel-size": 4, "enforce-eager": True}
-    assert "has no --name" in said(found)
+    assert found.profile.launch.docker == DockerSection(
+        "vllm/vllm-openai:v0.11.0", ("--runtime", "nvidia"), entrypoint="engine"
+    )
     found = import_text(
         "podman run --entrypoint python3 vllm/vllm-openai -m vllm.entrypoints.openai.api_server --model m"
     )
     assert found.profile.launch.args == {"model": "m"}
+    assert found.profile.launch.docker == DockerSection("vllm/vllm-openai", (), "", "replace", "podman")
     found = import_text("docker run ghcr.io/ggml-org/llama.cpp:server-cuda -m /m/x.gguf -ngl 99 -c 8192 --port 9000")
     assert (found.profile.engine.kind, found.profile.launch.port) == ("llamacpp", 9000)
     assert found.profile.launch.args == {"model": "/m/x.gguf", "n-gpu-layers": 99, "ctx-size": 8192}
