@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from console.domain.machine import GpuState, MachineState
-from console.domain.text import clean
+from console.domain.text import clean, strip_sequences
 from console.domain.topology import ACCESS, Topology
 from console.telemetry import smi
 from console.telemetry.faults import fault_in
@@ -94,6 +94,8 @@ def _topology(told: Mapping[str, Any]) -> Topology:
     if not found.gpus:
         found = replace(found, reason=str(clean(str(said.get("reason") or found.reason), 200)))
     peers = {name: table for letter, name in ACCESS.items() if (table := parse_peers(_text(told.get(letter) or {})))}
+    if len(found.gpus) == 1:
+        return replace(found, peer_reason="one GPU: no peer")
     why = "" if peers else _first_line(_text(told.get("r") or {})) or "nvidia-smi topo -p2p says nothing"
     return replace(found, peers=peers, peer_reason=why)
 
@@ -196,4 +198,4 @@ def _text(said: Mapping[str, Any]) -> str:
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return str(clean(next((line.strip() for line in strip_sequences(text).splitlines() if line.strip()), ""), 200))

@@ -137,3 +137,11 @@ def test_a_command_that_hangs_leaves_its_reason() -> None:
     state = machine_state(said(ROW, topo=hung, r=hung))
     assert state.gpus and state.topology.reason == "no answer within 25 s"
     assert not state.topology.peers
+
+
+def test_a_real_host_with_one_gpu_has_no_peer_and_no_escape_leaves_the_text() -> None:
+    peers = {"status": 0, "text": text_of("h200-one-p2p.txt")}
+    state = machine_state(said(ROW, topo={"status": 0, "text": text_of("h200-one.txt")}, r=peers))
+    assert state.topology.gpus == (0,) and state.topology.peer_reason == "one GPU: no peer"
+    unread = machine_state(said(ROW, topo={"status": 0, "text": ""}, r=peers))
+    assert unread.topology.peer_reason == "GPU0"
