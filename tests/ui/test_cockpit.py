@@ -420,3 +420,29 @@ async def test_both_themes_paint(cockpit: Bench) -> None:
         await pilot.press("ctrl+t")
         await until(pilot, lambda: app.theme != before)
         assert "3,740 tok/s" in shown(app)
+
+
+async def test_the_gpu_pane_says_what_changed_of_the_machine_and_which_link_is_narrow(cockpit: Bench) -> None:
+    changed = "power limit 600 → 450 W on GPU 3"
+    filled = replace(fakes.snapshot(), machine=fakes.MACHINE, machine_changes=(changed,), base_run="2026-11-30-4")
+    app, _, _ = cockpit(filled)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await open_cockpit(pilot)
+        await until(pilot, lambda: f"since base run 2026-11-30-4: {changed}" in shown(app))
+        assert "GPU 6: link x8 gen5, below its best (x16 gen5): 8 of 16 lanes" in shown(app)
+        assert "machine changed" in shown(app)
+        await pilot.press("8")
+        await until(pilot, lambda: "GPU7    SYS  SYS  SYS  SYS NODE NODE NODE    ·" in shown(app))
+        assert "peer access: read and write work between all GPUs" in shown(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_matrix_fits_small_screens(cockpit: Bench, size: tuple[int, int]) -> None:
+    app, _, _ = cockpit(replace(fakes.snapshot(), machine=fakes.MACHINE))
+    async with app.run_test(size=size) as pilot:
+        await open_cockpit(pilot)
+        await pilot.press("8")
+        await until(pilot, lambda: "GPU0      · NODE NODE NODE  SYS  SYS  SYS  SYS" in shown(app))
+        await pilot.press("8")
+        await pilot.press("4")
+        await until(pilot, lambda: "GPU 6: link x8 gen5" in shown(app))

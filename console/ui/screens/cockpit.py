@@ -129,7 +129,11 @@ class CockpitScreen(Screen[None]):
         if new.run is not old.run or old is new:
             self.log_pane.show(new.run, host_now(new), new.marks)
             self._follow(new)
-        if new.gpus is not None and (old.gpus is None or len(old.gpus.gpus) != len(new.gpus.gpus)):
+        if (
+            new.machine is not old.machine
+            or new.machine_changes != old.machine_changes
+            or (new.gpus is not None and (old.gpus is None or len(old.gpus.gpus) != len(new.gpus.gpus)))
+        ):
             self.lay_out()
         self._show_link()
 
@@ -221,7 +225,10 @@ class CockpitScreen(Screen[None]):
         self.query_one("#work").display = not single or self._pane in ("source", "patches")
         gpus = self.seat.snapshot.gpus
         if not single:
-            self.query_one("#gauges").styles.height = max(9, min(11, len(gpus.gpus) + 3 if gpus else 9))
+            from console.ui.widgets.gpus import notes
+
+            told = min(2, len(notes(self.seat.snapshot)))
+            self.query_one("#gauges").styles.height = max(9, min(11, len(gpus.gpus) + 3 if gpus else 9)) + told
         else:
             self.query_one("#gauges").styles.height = "1fr"
         self.tabs.show(self._pane)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from console.domain.gpu import GpuReading, GpuSample
+from console.domain.machine import GpuState, link_words
 from console.domain.text import clean, dash
+from console.operations.machine_words import topology_lines
 from console.state.store import Snapshot
 from console.ui import clock
 from console.ui.drawing import Span, age, bar, braille, columns, fit, marked, wrapped
@@ -14,6 +17,9 @@ from console.ui.widgets.inks import Painting
 
 STALE_S = 3.0
 """Older readings are dimmed and carry their age."""
+
+WORKS_PCT = 5.0
+"""A GPU busier than this is at work."""
 
 
 def power_ink(reading: GpuReading) -> str:
@@ -44,6 +50,54 @@ def throttled(reading: GpuReading) -> Span:
     if not reading.throttle:
         return "none", "dim"
     return clean(reading.throttle[0] + (f" +{len(reading.throttle) - 1}" if len(reading.throttle) > 1 else "")), "warn"
+
+
+def notes(snapshot: Snapshot) -> list[str]:
+    """Return what is to be known of the machine beside its readings: what changed, links below their best."""
+    since = f"since base run {snapshot.base_run}: " if snapshot.base_run else ""
+    said = [f"{since}{text}" for text in snapshot.machine_changes]
+    if snapshot.machine is not None:
+        told = ((gpu.index, link_words(gpu)) for gpu in _with_links(snapshot))
+        said += [f"GPU {index}: link {words}" for index, (words, below) in told if below]
+    return said
+
+
+def _with_links(snapshot: Snapshot) -> Sequence[GpuState]:
+    """Return the states with the links of the newest readings: a link is at its best under load only."""
+    states = snapshot.machine.gpus if snapshot.machine is not None else ()
+    newest = {gpu.uuid: gpu for gpu in snapshot.gpus.gpus if not gpu.lost} if snapshot.gpus is not None else {}
+    found = []
+    for state in states:
+        gpu = newest.get(state.uuid)
+        if gpu is not None and gpu.pcie_gen and gpu.pcie_width:
+            busy = (
+                "P0"
+                if (gpu.gpu_util_pct or 0.0) >= WORKS_PCT
+                else state.pstate
+                if gpu.pcie_gen == state.pcie_gen
+                else "P8"
+            )
+            state = replace(state, pcie_gen=gpu.pcie_gen, pcie_width=gpu.pcie_width, pstate=busy)
+        found.append(state)
+    return found
+
+
+def machine_lines(snapshot: Snapshot, width: int, most: int) -> list[list[Span]]:
+    """Return the notes, and the matrix of paths where there is room for all of it; `8` shows the rest."""
+    said = notes(snapshot)
+    if most < 1:
+        return []
+    found: list[list[Span]] = [[(fit(f" ! {clean(text)}", width).rstrip(), "warn")] for text in said[:most]]
+    if len(said) > most:
+        more = f"  … {len(said) - most} more (8)"
+        found[-1] = [(fit(found[-1][0][0], width - len(more)) + more, "warn")]
+    if snapshot.machine is None or snapshot.machine.topology.nvlink is None:
+        return found
+    inks = {"head": "dim", "note": "dim", "warn": "warn"}
+    drawn = topology_lines(snapshot.machine.topology, width - 2)
+    if len(found) + 1 + len(drawn) > most:
+        return found
+    return [*found, [], *([(" " + clean(text), inks.get(kind, ""))] for text, kind in drawn)]
 
 
 class Gpus(Painting, Framed, can_focus=True):
@@ -89,12 +143,13 @@ class Gpus(Painting, Framed, can_focus=True):
         past = max(0, min(30, rest - bar_width)) if rest >= 14 else 0
         head = f" GPU {'power of limit':<{bar_width}.{bar_width}} {'W':>5}  {'60 s':<{past}.{past}} {'util %':>6} {'°C':>4} {'MHz':>6} {'mem GiB':>9} throttle"
         rows: list[list[Span]] = [[(head, "dim")]]
+        below = machine_lines(self.snapshot, width, height - 1 - len(sample.gpus))
         for place, reading in enumerate(sample.gpus):
             if len(rows) >= height > 1 and place < len(sample.gpus):
                 rows[-1] = [(f" … {len(sample.gpus) - place + 1} more (+ zooms)", "dim")]
                 break
             rows.append(self._row(place, reading, bar_width, past, stale))
-        return rows
+        return [*rows, *below]
 
     def _row(self, place: int, reading: GpuReading, bar_width: int, past: int, stale: str) -> list[Span]:
         sample = self.snapshot.gpus

@@ -53,6 +53,8 @@ def pieces(snapshot: Snapshot, *, short: bool = False) -> list[Piece]:
         found.append((5, [(clean(snapshot.package.name), ""), (f" {clean(snapshot.package.version or '—')}", "dim")]))
     if snapshot.git:
         found.append((7, [(clean(snapshot.git.commit[:7]), "dim"), _dirty(snapshot)]))
+    if snapshot.machine_changes:
+        found.append((3, [("machine changed", "warn"), (" 8", "dim")]))
     run = snapshot.run
     symbol, word, ink = words.of_run(run, host_now(snapshot))
     found.append((0, [(f"{symbol} {word}", ink)]))
