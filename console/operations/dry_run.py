@@ -60,7 +60,6 @@ async def dry_run(desk: Desk) -> DryRun:
         facts,
         tuple(_blocking(profile, facts)),
         (
-            *((facts["unit"] or {}).get("warnings") or ()),
             *_warnings(facts),
             *(f"{run.left} processes of run {run.id} are left over" for run in left),
         ),

@@ -9,6 +9,7 @@ from console.domain.host import GitState, Package
 from console.errors import ConsoleError, RemoteError
 from console.inventory import git as inventory_git
 from console.inventory import gpus, packages
+from console.operations import ways
 from console.operations.desk import Desk
 from console.remote.link import HostLink
 
@@ -72,6 +73,10 @@ async def _look_up(desk: Desk, kind: str) -> Package:
 
 
 async def _asked(desk: Desk, name: str) -> Package:
+    if desk.profile is not None and ways.in_image(desk.profile):
+        image = desk.profile.launch.docker.image or "the job's image"
+        hint = "source and patches need a container that runs: [host] container"
+        raise RemoteError(f"{name} is in {image}, not on {desk.link.host.name}", hint=hint, kind="no_package")
     python, env, cwd = launched_by(desk)
     return await packages.resolved_package(desk.link, name, python=python, env=env, cwd=cwd)
 

@@ -13,13 +13,15 @@ from console.config.patches import load_patch
 from console.config.paths import find_patch
 from console.config.secrecy import is_secret_name, is_secret_value
 from console.domain.patch import DiskState
-from console.domain.profile import Profile
+from console.domain.profile import SLURM, Profile
 from console.engines import demands
 from console.engines.registry import engine
 from console.engines.sglang.demands import demands as sglang_demands
 from console.engines.vllm.demands import demands as vllm_demands
 from console.errors import ConsoleError, FormatError, RemoteError, UsageError
+from console.operations import ways
 from console.operations.known import known_patches
+from console.operations.via_check import remarks
 
 if TYPE_CHECKING:
     from console.operations.desk import Desk
@@ -70,8 +72,9 @@ async def check(
     """
     model, gpus, install = demands.ModelFacts(), None, None
     found = [*_engine(profile), *_values(profile), *_spellings(profile), *_patches(profile), *_bench(profile)]
+    found += [Finding(ERROR if each.fatal else WARNING, each.key, each.text, each.hint) for each in remarks(profile)]
     if desk is not None:
-        install = await _install(desk, profile, ask=ask)
+        install = None if ways.in_image(profile) else await _install(desk, profile, ask=ask)
         told, model, gpus = await _on_host(desk, profile, looked)
         found += [*told, *_compared(profile, install, ask=ask)]
     found += _demanded(profile, model, gpus, install.known if install is not None else {})
@@ -220,12 +223,18 @@ async def _on_host(
 
     try:
         facts = looked or await launching.look(desk, profile, model=model_folder(profile))
+        if faults := launching.unit_faults(profile, facts):
+            told = [Finding(ERROR, "launch.via", f"{fault} ({desk.link.host.name})") for fault in faults]
+            return told, demands.ModelFacts(), None
         met = launching.passed(desk, profile, facts)
     except RemoteError:
         raise
     except ConsoleError as error:
         return [Finding(ERROR, "", error.one_line())], demands.ModelFacts(), None
     found = []
+    if taken := launching.name_taken(met.unit):
+        found.append(Finding(WARNING, "launch.docker.name", taken))
+    found += [Finding(WARNING, "launch.via", text) for text in met.unit.get("warnings") or ()]
     for owner in met.listeners:
         who = f"pid {owner['pid']} ({owner['user']})" if owner["pid"] else str(owner["user"])
         found.append(Finding(WARNING, "launch.port", f"port {profile.launch.port} is taken now by {who}"))
@@ -238,7 +247,8 @@ async def _on_host(
         found.append(Finding(WARNING, _model_key(profile), f"{said.get('path')}: {said['fault']}"))
     for shard in _texts(said, "shards_missing")[:3]:
         found.append(Finding(ERROR, _model_key(profile), f"{shard} of the model's index is not there"))
-    count = len(cards) if cards and model_folder(profile) else None
+    elsewhere = profile.launch.via == SLURM  # the node is not known before
+    count = len(cards) if cards and model_folder(profile) and not elsewhere else None
     return found + await _states(desk, profile), demands.model_facts(said), count
 
 
@@ -294,7 +304,7 @@ async def _states(desk: Desk, profile: Profile) -> list[Finding]:
     """Compare the patches that the profile wants on with the files of the host."""
     from console.operations.patches import statuses
 
-    if not profile.patches_on:
+    if not profile.patches_on or ways.in_image(profile):
         return []
     try:
         known = {status.name: status for status in await statuses(desk)}

@@ -142,6 +142,7 @@ def fields(made: ProfileImport) -> dict[str, object]:
         "ok": not found.wrong,
         "engine": profile.engine.kind,
         "argv": list(_argv(profile)),
+        "command": _command(profile),
         "env": profiles.shown_env(profile),
         "unset": list(profile.launch.unset),
         "settings": settings(profile.launch.args),
@@ -163,6 +164,13 @@ def fields(made: ProfileImport) -> dict[str, object]:
             for note in found.notes
         ],
     }
+
+
+def _command(profile: Profile) -> str | None:
+    try:
+        return profiles.shell_command(profile)
+    except UsageError:
+        return None
 
 
 def _argv(profile: Profile) -> Sequence[str]:
