@@ -247,7 +247,9 @@ def _gpu_changes(before: list[Mapping[str, Any]], after: list[Mapping[str, Any]]
             Change(what, one, other, unit, _gpus_words(where, len(after)), decides)
             for (one, other), where in moved.items()
         ]
-    return found
+    in_force = {(one.before, one.after, one.where) for one in found if one.what == "power limit"}
+    asked = "requested power limit"  # told where it is not simply the one in force
+    return [one for one in found if one.what != asked or (one.before, one.after, one.where) not in in_force]
 
 
 def _moved(what: str, before: str, after: str, gpu: Mapping[str, Any]) -> Change:

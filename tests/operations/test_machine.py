@@ -64,6 +64,9 @@ def test_a_link_below_its_best_is_told_but_not_one_that_sleeps(gpu: GpuState, te
 def test_a_lowered_limit_is_one_change_in_words() -> None:
     before = machine()
     assert said(before, with_gpu(before, 3, power_enforced_w=450.0)) == ["power limit 600 → 450 W on GPU 3"]
+    both = with_gpu(before, 3, power_enforced_w=450.0, power_requested_w=450.0)
+    assert said(before, both) == ["power limit 600 → 450 W on GPU 3"]
+    assert said(before, with_gpu(before, 3, power_requested_w=700.0)) == ["requested power limit 600 → 700 W on GPU 3"]
     lower = replace(before, gpus=tuple(replace(gpu, power_enforced_w=450.0) for gpu in before.gpus))
     assert said(before, lower) == ["power limit 600 → 450 W on all GPUs"]
     some = with_gpu(with_gpu(with_gpu(before, 2, ecc=False), 3, ecc=False), 6, ecc=False)
