@@ -14,6 +14,9 @@ QUEUED = ("queue_req", "#queue-req")
 USAGE = ("kv_usage", "token_usage", "full_token_usage", "token usage")
 """What a record may call a value; the first that is there counts."""
 
+WHOLE = "all"
+"""Stands for every engine: vLLM's `N Engines Aggregated` line."""
+
 
 @dataclass(frozen=True, slots=True)
 class DecodeSpeed:
@@ -47,43 +50,81 @@ def steady_mean(speeds: Iterable[DecodeSpeed]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+@dataclass(slots=True)
+class _Rank:
+    """One data-parallel rank or engine of its own: its latest line, and the last speed that meant something."""
+
+    at: float
+    line: DecodeSpeed
+    known: float | None = None
+    known_at: float = 0.0
+    gap_s: float = 0.0
+    """Between its last two lines: a slow server is silent for long, and not idle."""
+
+
 class LogReadings:
-    """Latest decode line of each data-parallel rank, summed to a reading."""
+    """Latest decode line of each data-parallel rank and each engine, summed to a reading.
+
+    Tensor-parallel ranks tell the same again: the latest line counts, whichever of them printed it.
+    """
 
     KEEP_S = 15.0
-    """A rank that printed nothing so long is idle."""
+    """A rank that printed nothing so long is idle, unless its lines are known to come more slowly."""
 
     def __init__(self) -> None:
-        self._ranks: dict[str, tuple[float, DecodeSpeed]] = {}
+        self._ranks: dict[str, _Rank] = {}
         self._idle: dict[str, bool] = {}
 
     def take(self, records: Iterable[LogRecord], now: float) -> None:
         """Take new records, read at `now`."""
         for record in records:
-            rank = _rank(record)
+            name = _rank(record)
             if record.kind is LogKind.PREFILL:
-                self._idle[rank] = _value(record, RUNNING) == 0
+                self._idle[name] = _value(record, RUNNING) == 0
             elif record.kind is LogKind.DECODE:
-                speed = DecodeSpeed(record, _value(record, NAMES), self._idle.pop(rank, False))
-                self._ranks[rank] = (now, speed)
+                line = DecodeSpeed(record, _value(record, NAMES), self._idle.pop(name, False))
+                self._ranks[name] = _after(self._ranks.get(name), line, now)
 
     def reading(self, now: float) -> Reading | None:
-        """Return the sum of the ranks, `None` before the first line."""
+        """Return the sum of the ranks, `None` before the first line; a sum that lacks one of them is unknown."""
         if not self._ranks:
             return None
-        fresh = [speed for at, speed in self._ranks.values() if now - at <= self.KEEP_S]
+        fresh = {name: rank for name, rank in self._ranks.items() if now - rank.at <= self._keep_s(rank)}
         if not fresh:
             return Reading(now, "log", running=0, queued=0)
-        known = [speed.tok_s for speed in fresh if speed.tok_s is not None and not speed.first_after_idle]
-        usages = [value for speed in fresh if (value := _value(speed.record, USAGE)) is not None]
+        if WHOLE in fresh:  # a line over all engines says it all
+            fresh = {WHOLE: fresh[WHOLE]}
+        speeds = [self._speed(rank, now) for rank in fresh.values()]
+        known = [speed for speed in speeds if speed is not None]
+        lines = [rank.line for rank in fresh.values()]
+        usages = [value for line in lines if (value := _value(line.record, USAGE)) is not None]
         return Reading(
             now,
             "log",
-            speed=sum(known) if known else None,
-            running=_total(fresh, RUNNING),
-            queued=_total(fresh, QUEUED),
+            speed=sum(known) if known and len(known) == len(speeds) else None,
+            running=_total(lines, RUNNING),
+            queued=_total(lines, QUEUED),
             kv_usage=max(usages) if usages else None,
         )
+
+    def _keep_s(self, rank: _Rank) -> float:
+        return max(self.KEEP_S, 2.5 * rank.gap_s)
+
+    def _speed(self, rank: _Rank, now: float) -> float | None:
+        """Return a rank's speed; a line whose time includes a pause leaves the one before, while that is young."""
+        if rank.line.tok_s is not None and not rank.line.first_after_idle:
+            return rank.line.tok_s
+        return rank.known if rank.known is not None and now - rank.known_at <= self._keep_s(rank) else None
+
+
+def _after(before: _Rank | None, line: DecodeSpeed, now: float) -> _Rank:
+    means = line.tok_s is not None and not line.first_after_idle
+    if before is None:
+        return _Rank(now, line, line.tok_s if means else None, now)
+    gap_s = before.gap_s if line.first_after_idle or now <= before.at else now - before.at
+    if means:
+        return _Rank(now, line, line.tok_s, now, gap_s)
+    return _Rank(now, line, before.known, before.known_at, gap_s)
 
 
 def _total(speeds: Iterable[DecodeSpeed], names: tuple[str, ...]) -> float | None:
@@ -92,12 +133,15 @@ def _total(speeds: Iterable[DecodeSpeed], names: tuple[str, ...]) -> float | Non
 
 
 def _rank(record: LogRecord) -> str:
+    """Return what a line speaks for: a data-parallel rank, an engine of vLLM's, all engines, or the one that there is."""
     ranks = record.source.get("ranks")
     found = ranks if isinstance(ranks, Mapping) else record.source
     for name in ("DP", "dp", "dp_rank"):
         if name in found:
             return str(found[name])
-    return ""
+    if "engines" in record.values:
+        return WHOLE
+    return f"engine {record.values['engine']}" if "engine" in record.values else ""
 
 
 def _value(record: LogRecord, names: tuple[str, ...]) -> float | None:
