@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from typing import Any
 
 
@@ -26,10 +27,11 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def put_json(path: str, value: dict[str, Any]) -> None:
-    """Replace a file by an object."""
-    with open(path + ".new", "w", encoding="utf-8") as file:
+    """Replace a file by an object; several may do so at once."""
+    new = "%s.%d.%d.new" % (path, os.getpid(), threading.get_ident())
+    with open(new, "w", encoding="utf-8") as file:
         json.dump(value, file, indent=1, sort_keys=True)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-    os.replace(path + ".new", path)
+    os.replace(new, path)

@@ -35,8 +35,8 @@ MARK_LENGTH = 8
 
 _QUEUED = re.compile(r"^srun: job (\d+) queued and waiting for resources", re.MULTILINE)
 _NO_SUCH = re.compile(r"no such (?:container|object)|no container with", re.IGNORECASE)
-_answers: dict[str, tuple[float, dict[str, Any]]] = {}
-"""By run folder: when it was asked, and what was said."""
+_answers: dict[str, tuple[float, bool, dict[str, Any]]] = {}
+"""By run folder: when it was asked, whether the launcher lived then, and what was said."""
 
 
 def named(word: str, run: str, mark: str) -> str:
@@ -81,15 +81,15 @@ def facts(folder: str, record: dict[str, Any], *, alive: bool, fresh: bool = Fal
     kept = read_json(os.path.join(folder, "unit"))
     if kept.get("alive") is False and not alive:
         return kept
-    at, said = _answers.get(folder, (0.0, {}))
+    at, lived, said = _answers.get(folder, (0.0, alive, {}))
     good_s = 0.0 if said.get("state") == "starting" and order["kind"] != "slurm" else KEPT_S[order["kind"]]
-    if said and not fresh and time.monotonic() - at < good_s:
+    if said and lived == alive and not fresh and time.monotonic() - at < good_s:
         return said
     ask = {"docker-run": _container, "slurm": _job, "systemd-run": _scope}[order["kind"]]
     told = {"kind": order["kind"], "name": order.get("name", ""), "id": "", "state": "", "reason": "", "node": ""}
     told.update({name: kept[name] for name in ("id", "pid", "pid_ticks", "cgroup") if name in kept})
     told.update(ask(folder, order, told, alive))
-    _answers[folder] = time.monotonic(), told
+    _answers[folder] = time.monotonic(), alive, told
     _note(folder, kept, told, launched=alive or os.path.exists(os.path.join(folder, "exit")))
     return told
 
