@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from console.domain.text import SafeText
@@ -48,6 +48,9 @@ class GpuReading:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a value is unknown, by field name."""
     lost: bool = False
+    """It no longer answers: the values are its last ones."""
+    lost_at: float | None = None
+    """Host's wall clock when it was first missed."""
     power_requested_w: float | None = None
     """The limit that was asked for; the enforced one may be lower."""
     power_min_w: float | None = None
@@ -87,6 +90,28 @@ def link_mb_s(gen: int | None, width: int | None) -> float | None:
     """Return what a PCIe link carries in each direction, at most."""
     lane = LANE_MB_S.get(gen or 0)
     return None if lane is None or not width else lane * width
+
+
+def visible_gpus(said: str, gpus: Sequence[GpuReading]) -> tuple[int | None, ...]:
+    """Return the host's index of each GPU that a process sees, in its own order.
+
+    `CUDA_VISIBLE_DEVICES` names indices, beginnings of UUIDs or MIG instances; CUDA stops at the first that is none.
+    An instance that does not name its GPU is `None`.
+    """
+    found: list[int | None] = []
+    for word in (part.strip() for part in said.split(",")):
+        if word.startswith("MIG-"):
+            whole = word[4:].partition("/")[0]
+            found.append(next((gpu.index for gpu in gpus if gpu.uuid and gpu.uuid == whole), None))
+            continue
+        if word.startswith("GPU-"):
+            meant = [gpu.index for gpu in gpus if gpu.uuid.lower().startswith(word.lower())]
+        else:
+            meant = [gpu.index for gpu in gpus if str(gpu.index) == word]
+        if len(meant) != 1:
+            break
+        found.append(meant[0])
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +173,56 @@ class GpuSample:
 
     @property
     def reporting(self) -> int:
-        """How many GPUs report their power."""
-        return sum(g.power_draw_w is not None for g in self.gpus)
+        """How many GPUs report their power; a lost one does not, whatever it drew last."""
+        return sum(g.power_draw_w is not None and not g.lost for g in self.gpus)
 
     @property
     def power_w(self) -> float | None:
         """Sum over the GPUs that report, `None` when none does."""
-        known = [g.power_draw_w for g in self.gpus if g.power_draw_w is not None]
+        known = [g.power_draw_w for g in self.gpus if g.power_draw_w is not None and not g.lost]
         return sum(known) if known else None
+
+    @property
+    def power_mean_w(self) -> float | None:
+        """Sum of the driver's one-second means, `None` unless every GPU that reports tells one."""
+        told = [g.power_mean_w for g in self.gpus if g.power_draw_w is not None and not g.lost]
+        known = [watts for watts in told if watts is not None]
+        return sum(known) if known and len(known) == len(told) else None
+
+    @property
+    def headroom_w(self) -> float | None:
+        """Watts left below the limits of the GPUs that tell both.
+
+        A limit holds over a second or so, not at each instant: the driver's own mean counts where it is told, and
+        instantaneous peaks above the limit are no negative headroom.
+        """
+        left = [
+            g.power_limit_w - (g.power_draw_w if g.power_mean_w is None else g.power_mean_w)
+            for g in self.gpus
+            if g.power_draw_w is not None and g.power_limit_w and not g.lost
+        ]
+        return sum(left) if left else None
+
+    @property
+    def engine_gpus(self) -> tuple[int | None, ...]:
+        """The host's index of each GPU of the engine, where a process says that it does not see all in their order."""
+        for process in sorted(self.host.processes if self.host else (), key=lambda one: one.pid):
+            if process.visible_devices:
+                found = visible_gpus(process.visible_devices, self.gpus)
+                return found if found != tuple(gpu.index for gpu in self.gpus) else ()
+        return ()
 
     @property
     def limit_w(self) -> float | None:
         """Sum of the limits of the GPUs that report their power."""
-        known = [g.power_limit_w for g in self.gpus if g.power_draw_w is not None and g.power_limit_w is not None]
+        told = [g for g in self.gpus if g.power_draw_w is not None and not g.lost]
+        known = [g.power_limit_w for g in told if g.power_limit_w is not None]
         return sum(known) if known else None
+
+
+def lost_words(gpu: GpuReading, sample: GpuSample) -> str:
+    """Return what a lost GPU means, and what is to be done about it; we do neither."""
+    why = gpu.reasons.get("gpu", "GPU is lost")
+    advice = "" if "reset" in why else "; reset it or reboot the host"
+    left = sum(not other.lost for other in sample.gpus)
+    return f"{why}{advice}; a launch on more than {left} GPUs will fail"

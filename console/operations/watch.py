@@ -57,6 +57,8 @@ async def watch_gpus(desk: Desk, *, hz: float = 10.0) -> None:
     judge = Judge()
     async with aclosing(sampler.samples(desk.link, hz=hz)) as samples:
         async for sample in samples:
+            if second and sample.gpus and _order(sample) != _order(second[-1]):
+                history.clear()  # a GPU came, went or changed its place: rows of the history are places
             if second and int(sample.time) != int(second[0].time):
                 history.append((float(int(second[0].time)), _mean_watts(second)))
                 second = []
@@ -68,6 +70,10 @@ async def watch_gpus(desk: Desk, *, hz: float = 10.0) -> None:
                 fields |= {"diagnosis": judge.diagnosis, "peak_w": judge.peak_w,
                            "energy_j_per_token": judge.energy_j_per_token}  # fmt: skip
             desk.store.update(**fields)
+
+
+def _order(sample: GpuSample) -> list[str]:
+    return [gpu.uuid for gpu in sample.gpus]
 
 
 def _mean_watts(samples: Sequence[GpuSample]) -> tuple[float | None, ...]:

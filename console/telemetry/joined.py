@@ -73,11 +73,3 @@ def _counted_w(gpus: Sequence[GpuSample], place: int) -> float | None:
     if moved[-1][0] - moved[0][0] < (gpus[-1].time - gpus[0].time) / 2:
         return None  # what it counted is the lesser part of the time
     return (moved[-1][1] - moved[0][1]) / (moved[-1][0] - moved[0][0])
-
-
-def headroom_w(gpus: GpuSample | None) -> float | None:
-    """Return how many watts are left below the limits of the GPUs that tell both."""
-    if gpus is None:
-        return None
-    left = [g.power_limit_w - g.power_draw_w for g in gpus.gpus if g.power_draw_w is not None and g.power_limit_w]
-    return sum(left) if left else None

@@ -19,6 +19,7 @@ _FACTS = (
     "power_requested_w", "app_clock_mhz", "app_clock_default_mhz", "pcie_gen_max", "pcie_width_max", "numa_node",
     "persistence", "ecc",
 )  # fmt: skip
+LOST = "GPU is lost: the values are its last ones"
 _WHY = {"throttle_bits": "throttle"}
 
 
@@ -32,6 +33,7 @@ class Readings:
         self._why: list[Mapping[str, str]] = []
         self._unified: Mapping[str, float] | None = None
         self._known: dict[str, GpuReading] = {}
+        self._lost_at: dict[str, float] = {}
         self._reasons: list[str] = []
         self._host: HostLoad | None = None
         self._driver = ""
@@ -91,19 +93,27 @@ class Readings:
             self._why = list(said["why"])
         lost = set(said.get("lost", ()))
         gpus = tuple(
-            self._reading(place, row, lost) for place, row in enumerate(said["gpus"]) if place < len(self._facts)
+            self._reading(place, row, lost, float(said["time"]))
+            for place, row in enumerate(said["gpus"])
+            if place < len(self._facts)
         )
         return GpuSample(
             time=float(said["time"]), source="nvml", gpus=gpus, received=time.monotonic(),
             mono=said.get("mono"), driver=self._driver, host=self._host,
         )  # fmt: skip
 
-    def _reading(self, place: int, row: Sequence[Any], lost: set[int]) -> GpuReading:
+    def _missed(self, gpu: GpuReading, time: float) -> GpuReading:
+        """Return a GPU's last reading as that of one which is lost since it was first missed."""
+        since = self._lost_at.setdefault(gpu.uuid or str(gpu.index), time)
+        reasons = gpu.reasons if "gpu" in gpu.reasons else {**gpu.reasons, "gpu": LOST}
+        return replace(gpu, lost=True, lost_at=since, reasons=reasons)
+
+    def _reading(self, place: int, row: Sequence[Any], lost: set[int], time: float) -> GpuReading:
         fact = self._facts[place]
         why = self._why[place] if place < len(self._why) else {}
         if fact.index in lost:
             last = self._known.get(fact.uuid or str(fact.index), fact)
-            return replace(last, lost=True, reasons={"gpu": why.get("gpu", "GPU is lost")})
+            return self._missed(replace(last, reasons={"gpu": why.get("gpu", "GPU is lost")}), time)
         values = dict(zip(self._fields, row, strict=False))
         bits = values.pop("throttle_bits", None)
         slow = self._slow[place] if place < len(self._slow) else {}
@@ -127,6 +137,7 @@ class Readings:
         if self._unified and gpu.memory_used_mib is None:
             gpu = smi.with_unified_memory(gpu, self._unified["total_mib"], self._unified["used_mib"])
         self._known[gpu.uuid or str(gpu.index)] = gpu
+        self._lost_at.pop(gpu.uuid or str(gpu.index), None)
         return gpu
 
     def _smi(self, said: Mapping[str, Any]) -> GpuSample | None:
@@ -140,7 +151,11 @@ class Readings:
             return None
         rows = [self._with_links(gpu) for gpu in rows]
         here = {gpu.uuid for gpu in rows}
-        gone = [replace(gpu, lost=True) for uuid, gpu in self._known.items() if uuid and uuid not in here]
+        for uuid in here:
+            self._lost_at.pop(uuid, None)
+        gone = [
+            self._missed(gpu, float(said["time"])) for uuid, gpu in self._known.items() if uuid and uuid not in here
+        ]
         self._known.update({gpu.uuid: gpu for gpu in rows})
         gpus = tuple(sorted([*rows, *gone], key=lambda gpu: gpu.index))
         return GpuSample(
@@ -199,7 +214,8 @@ class Readings:
             self._reasons = [reason]
             return None
         reasons = dict.fromkeys([*self._reasons, reason])
-        gpus = tuple(replace(gpu, lost=True) for gpu in self._known.values()) if self._known and fault else ()
+        lost = self._known.values() if fault else ()
+        gpus = tuple(self._missed(gpu, float(said["time"])) for gpu in lost)
         return GpuSample(
             time=float(said["time"]), source="", gpus=gpus, reason="; ".join(reasons), received=time.monotonic()
         )

@@ -35,6 +35,8 @@ class _Report:
     """Last reading by identity, for GPUs that go missing."""
     bus_lost: set[str] = field(default_factory=set)
     missing: bool = False
+    lost_why: str = ""
+    """What the driver said of the GPU that it misses."""
     apps: tuple[str, ...] = ()
     host: dict[str, float] = field(default_factory=dict)
 
@@ -52,7 +54,12 @@ class _Report:
             rows = []
         elif self.missing:
             here = {_identity(gpu) for gpu in rows}
-            gone = [replace(gpu, lost=True) for key, gpu in self.known.items() if key not in here]
+            why = self.lost_why or "GPU is lost: the values are its last ones"
+            gone = [
+                replace(gpu, lost=True, reasons={**gpu.reasons, "gpu": why})
+                for key, gpu in self.known.items()
+                if key not in here
+            ]
             rows = sorted([*rows, *gone], key=lambda gpu: gpu.index)
         self.known.update({_identity(gpu): gpu for gpu in rows if not gpu.lost})
         sample = GpuSample(time=0.0, source="nvidia-smi", gpus=tuple(rows), reason=reason, clock=self.clock)
@@ -93,6 +100,7 @@ def _take_line(report: _Report, line: str, with_next: str) -> None:
     if fault is not None:
         report.flush()
         report.missing = report.missing or bool(fault.bus_id)
+        report.lost_why = fault.reason if fault.bus_id else report.lost_why
         report.flush(fault.reason)
         return
     memory = _MEMINFO.match(line)

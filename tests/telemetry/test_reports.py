@@ -48,6 +48,8 @@ def test_b05_a_gpu_that_fell_off_the_bus_keeps_its_place() -> None:
     assert [(gpu.index, gpu.lost) for gpu in after.gpus] == [(0, False), (1, True), (2, False), (3, False)]
     assert [gpu.uuid[-1] for gpu in after.gpus] == ["0", "1", "2", "3"]
     assert [gpu.gpu_util_pct for gpu in after.gpus if not gpu.lost] == [0, 0, 0]
+    assert after.gpus[1].uuid.endswith("0001") and after.gpus[1].memory_used_mib == 70010
+    assert after.gpus[1].reasons["gpu"].startswith("GPU 0000:4F:00.0 is lost")
     assert after.gpus[1].memory_used_mib == 70010
 
 

@@ -446,3 +446,17 @@ async def test_the_matrix_fits_small_screens(cockpit: Bench, size: tuple[int, in
         await pilot.press("8")
         await pilot.press("4")
         await until(pilot, lambda: "GPU 6: link x8 gen5" in shown(app))
+
+
+async def test_a_lost_gpu_stays_with_grey_values_and_advice_and_means_stand_beside_peaks(cockpit: Bench) -> None:
+    filled = fakes.snapshot()
+    assert filled.gpus is not None
+    first, second, *rest = filled.gpus.gpus
+    peak = replace(first, power_draw_w=831.0, power_mean_w=532.0, power_limit_w=700.0)
+    lost = replace(second, lost=True, lost_at=fakes.NOW - 60, reasons={"gpu": "GPU is lost"})
+    app, _, _ = cockpit(replace(filled, gpus=replace(filled.gpus, gpus=(peak, lost, *rest))))
+    async with app.run_test(size=(200, 60)) as pilot:
+        await open_cockpit(pilot)
+        await until(pilot, lambda: "831   532" in shown(app))
+        assert "GPU 1: GPU is lost; reset it or reboot the host; a launch on more than 7 GPUs will fail" in shown(app)
+        assert "headroom" in shown(app)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from console.domain.diagnosis import Bound, Diagnosis
-from console.domain.gpu import GpuReading, GpuSample, HostLoad
+from console.domain.gpu import GpuReading, GpuSample, HostLoad, lost_words
 from console.domain.text import dash
 from console.errors import ConsoleError, UsageError
 
@@ -155,7 +155,11 @@ def _print(sample: GpuSample, out: Output, whose: str, found: Diagnosis | None =
             if sample.reporting == len(sample.gpus)
             else f" ({sample.reporting} of {len(sample.gpus)} GPUs reporting)"
         )
-        out.line(f"all  {dash(sample.power_w)} of {dash(sample.limit_w)} W{told}")
+        mean = "" if sample.power_mean_w is None else f", 1 s mean {sample.power_mean_w:,.0f} W"
+        out.line(f"all  {dash(sample.power_w)} of {dash(sample.limit_w)} W{mean}{told}")
+    for gpu in sample.gpus:
+        if gpu.lost:
+            out.say(f"GPU {gpu.index}: {lost_words(gpu, sample)}")
     if found is not None:
         for line in why_lines(found):
             out.line(line)
@@ -198,6 +202,9 @@ def plain(sample: GpuSample) -> dict[str, Any]:
     if sample.host is not None:
         found["host"] = _plain_host(sample.host)
     found |= {"power_w": sample.power_w, "limit_w": sample.limit_w, "reporting": sample.reporting}
+    found |= {"power_mean_w": sample.power_mean_w, "headroom_w": sample.headroom_w}
+    if sample.engine_gpus:
+        found["engine_gpus"] = list(sample.engine_gpus)
     return found
 
 
@@ -240,6 +247,7 @@ def _plain_gpu(gpu: GpuReading) -> dict[str, Any]:
         "shares_pct": {str(pid): share for pid, share in gpu.shares_pct.items()},
         "unified_memory": gpu.unified_memory,
         "lost": gpu.lost,
+        "lost_at": datetime.fromtimestamp(gpu.lost_at, UTC).isoformat(timespec="seconds") if gpu.lost_at else None,
         "reasons": {**reasons, **({"gpu": gpu.reasons["gpu"]} if "gpu" in gpu.reasons else {})},
     }
 
@@ -250,7 +258,8 @@ def _line(gpu: GpuReading) -> str:
         memory = gpu.reasons.get("memory_used_mib", "unified memory")
     parts = [
         f"{gpu.index:>3}  {gpu.name or '—'}",
-        f"{dash(gpu.power_draw_w)} of {dash(gpu.power_limit_w)} W",
+        f"{dash(gpu.power_draw_w)} of {dash(gpu.power_limit_w)} W"
+        + ("" if gpu.power_mean_w is None else f" (1 s mean {gpu.power_mean_w:,.0f})"),
         f"{dash(gpu.gpu_util_pct)} %",
         memory,
         f"{dash(gpu.temperature_c)} °C",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from console.domain.gpu import GpuReading, GpuSample
+from console.domain.gpu import GpuReading, GpuSample, lost_words
 from console.domain.machine import GpuState, link_words
 from console.domain.text import clean, dash
 from console.operations.machine_words import topology_lines
@@ -54,12 +54,25 @@ def throttled(reading: GpuReading) -> Span:
 
 def notes(snapshot: Snapshot) -> list[str]:
     """Return what is to be known of the machine beside its readings: what changed, links below their best."""
+    sample = snapshot.gpus
+    lost = (
+        []
+        if sample is None
+        else [f"GPU {gpu.index}: {lost_words(gpu, sample)}{_since(gpu)}" for gpu in sample.gpus if gpu.lost]
+    )
     since = f"since base run {snapshot.base_run}: " if snapshot.base_run else ""
-    said = [f"{since}{text}" for text in snapshot.machine_changes]
+    said = [*lost, *(f"{since}{text}" for text in snapshot.machine_changes)]
     if snapshot.machine is not None:
         told = ((gpu.index, link_words(gpu)) for gpu in _with_links(snapshot))
         said += [f"GPU {index}: link {words}" for index, (words, below) in told if below]
+    if sample is not None and sample.engine_gpus:
+        seen = ", ".join("a MIG instance" if index is None else str(index) for index in sample.engine_gpus)
+        said.append(f"the engine's GPUs, its 0 first, are {seen} here (CUDA_VISIBLE_DEVICES)")
     return said
+
+
+def _since(gpu: GpuReading) -> str:
+    return f"; since {clock.of_day(gpu.lost_at)}" if gpu.lost_at else ""
 
 
 def _with_links(snapshot: Snapshot) -> Sequence[GpuState]:
@@ -115,6 +128,9 @@ class Gpus(Painting, Framed, can_focus=True):
         right = total(snapshot.gpus)
         if right and snapshot.peak_w is not None and self.size.width >= 60:
             right += f" · peak {snapshot.peak_w:,.0f}"
+        left = snapshot.gpus.headroom_w if snapshot.gpus is not None else None
+        if right and left is not None and self.size.width >= 84:
+            right += f" · headroom {left:,.0f}"
         old = readings_age(snapshot.gpus)
         if old is not None and old > STALE_S:
             right = f"{right} · {age(old)} ago"
@@ -138,20 +154,26 @@ class Gpus(Painting, Framed, can_focus=True):
             ]
         old = readings_age(sample)
         stale = " dim" if old is not None and old > STALE_S else ""
-        rest = width - 52
+        means = width >= 92 and any(gpu.power_mean_w is not None for gpu in sample.gpus)
+        rest = width - 52 - 6 * means
         bar_width = max(6, min(40, rest * 5 // 9)) if rest >= 14 else max(4, rest)
         past = max(0, min(30, rest - bar_width)) if rest >= 14 else 0
-        head = f" GPU {'power of limit':<{bar_width}.{bar_width}} {'W':>5}  {'60 s':<{past}.{past}} {'util %':>6} {'°C':>4} {'MHz':>6} {'mem GiB':>9} throttle"
+        head = f" GPU {'power of limit':<{bar_width}.{bar_width}} {'W':>5}{'  mean' if means else ''}  {'60 s':<{past}.{past}} {'util %':>6} {'°C':>4} {'MHz':>6} {'mem GiB':>9} throttle"
         rows: list[list[Span]] = [[(head, "dim")]]
         below = machine_lines(self.snapshot, width, height - 1 - len(sample.gpus))
         for place, reading in enumerate(sample.gpus):
             if len(rows) >= height > 1 and place < len(sample.gpus):
                 rows[-1] = [(f" … {len(sample.gpus) - place + 1} more (+ zooms)", "dim")]
                 break
-            rows.append(self._row(place, reading, bar_width, past, stale))
+            rows.append(self._row(place, reading, bar_width, past, stale, means))
         return [*rows, *below]
 
-    def _row(self, place: int, reading: GpuReading, bar_width: int, past: int, stale: str) -> list[Span]:
+    def _row(
+        self, place: int, reading: GpuReading, bar_width: int, past: int, stale: str, means: bool = False
+    ) -> list[Span]:
+        """Return a GPU's row; what was last read of a lost one is grey, its bar empty."""
+        if reading.lost:
+            stale = " dim"
         sample = self.snapshot.gpus
         assert sample is not None
         limit = reading.power_limit_w
@@ -161,9 +183,11 @@ class Gpus(Painting, Framed, can_focus=True):
         marks = [(mark.time, mark.kind) for mark in self.snapshot.marks]
         used, size = reading.memory_used_mib, reading.memory_total_mib
         memory = f"{dash(None if used is None else used / 1024)}/{dash(None if size is None else size / 1024)}"
-        spans: list[Span] = [(f" {reading.index:>3} ", "number"), *bar(share, bar_width, power_ink(reading))]
+        filled = bar(None if reading.lost else share, bar_width, power_ink(reading))
+        spans: list[Span] = [(f" {reading.index:>3} ", "number"), *filled]
         spans += [
-            (f" {dash(reading.power_draw_w):>5}  ", "strong" + stale),
+            (f" {dash(reading.power_draw_w):>5}", "strong" + stale),
+            (f" {dash(reading.power_mean_w):>5}  " if means else "  ", stale),
             *marked(history, marks, sample.time, "info"),
         ]
         hot = " warn" if reading.temperature_c is not None and reading.temperature_c >= 85 else ""
