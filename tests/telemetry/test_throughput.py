@@ -182,3 +182,23 @@ async def test_a_source_that_refused_is_left_alone_for_a_while() -> None:
     await asyncio.gather(sources.sample())
     await sources.sample()
     assert asked.count("/metrics") == 1 and asked.count("/get_load") == 2
+
+
+def test_several_engines_of_vllm_are_summed_and_the_fullest_cache_binds() -> None:
+    text = "\n".join(
+        f'vllm:{name}{{engine="{engine}",model_name="m"}} {value}'
+        for engine in range(2)
+        for name, value in (
+            ("num_requests_running", 10 * (engine + 1)),
+            ("num_requests_waiting", engine),
+            ("generation_tokens_total", 1000.0 * (engine + 1)),
+            ("kv_cache_usage_perc", 0.2 + 0.5 * engine),
+        )
+    )
+    found = from_metrics(text, 1.0)
+    assert (found.running, found.queued, found.decoded, found.kv_usage) == (30, 1, 3000, 0.7)
+
+
+def test_a_gauge_that_is_always_0_is_not_read() -> None:
+    """`sglang:is_cuda_graph` says 0 while graphs run: the log's own words are taken."""
+    assert not any("cuda_graph" in name for name in metrics.WANTED)
