@@ -89,7 +89,13 @@ def _unit(run: Run) -> Mapping[str, Any] | None:
     if unit is None:
         return None
     told = {"kind": unit.kind, "id": unit.id or None, "name": unit.name, "state": unit.state}
-    return {**told, "reason": unit.reason or None, "node": unit.node or None, "alive": unit.alive}
+    return {
+        **told,
+        "reason": unit.reason or None,
+        "node": unit.node or None,
+        "alive": unit.alive,
+        "elsewhere": unit.elsewhere,
+    }
 
 
 def _stall(run: Run) -> Mapping[str, Any] | None:
@@ -111,7 +117,9 @@ def run_lines(run: Run) -> Iterator[str]:
     if run.unit is not None:
         unit = run.unit
         where, why = f" on {unit.node}" * bool(unit.node), f" ({unit.reason})" * bool(unit.reason)
-        yield f"  unit      {unit.kind} {unit.name} · {unit.state}{where}{why}" + f" · {unit.id}" * (unit.id not in ("", unit.name))
+        yield f"  unit      {unit.kind} {unit.name} · {unit.state}{where}{why}" + f" · {unit.id}" * (
+            unit.id not in ("", unit.name)
+        )
     if run.started_at:
         yield f"  started   {moment(run.started_at)} by {run.operator}"
     if run.ready_at:

@@ -130,6 +130,8 @@ class Unit:
     """Why it is in that state: what a job waits for."""
     node: str = ""
     """Where a job runs."""
+    elsewhere: bool = False
+    """Whether that is another host than the one it was launched on."""
     alive: bool | None = None
     """`None` where its runtime does not answer."""
 

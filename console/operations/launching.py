@@ -16,7 +16,7 @@ from console.domain.profile import DOCKER_RUN, Profile, Secret
 from console.domain.run import Run
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
-from console.operations import ways
+from console.operations import running, units, ways
 from console.operations.desk import Desk
 from console.operations.machine import fingerprint, look_quietly
 
@@ -109,6 +109,18 @@ def name_taken(said: Mapping[str, Any] | None) -> str:
     return f"the container name {taken['name']} is taken by {who} (made {str(taken['created'])[:19]})"
 
 
+def must_be_clean(states: Sequence[running.State]) -> None:
+    """Raise `RefusedError` when something of an ended run lives on: it holds GPU memory and ports."""
+    for state in states:
+        if not state["alive"] and units.lives(state):
+            run = running.run_of(state)
+            left = running.orphans(state["processes"]) if run.left or run.unit is None else units.word(run.unit)
+            raise RefusedError(
+                f"run {run.id} is not gone: {left}",
+                hint=f"tokwatt serve stop {run.id} ends them",
+            )
+
+
 def must_have_name(desk: Desk, found: Preflight) -> None:
     """Raise `RefusedError` naming the container that has the name already."""
     if text := name_taken(found.unit):
@@ -135,8 +147,6 @@ def must_have_port(desk: Desk, profile: Profile, found: Preflight, runs: Sequenc
 
 def warn(desk: Desk, found: Preflight) -> None:
     """Tell what does not stop a launch but may spoil it."""
-    for text in found.unit.get("warnings") or ():
-        desk.say(f"warning: {text}")
     for holder in found.gpu_processes or ():
         memory = f"{holder['memory_mib']:,.0f} MiB" if holder.get("memory_mib") is not None else "memory"
         desk.say(f"warning: pid {holder['pid']} ({holder['user']}: {holder['title'][:80]}) holds {memory} of a GPU")

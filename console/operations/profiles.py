@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from console.config import paths
 from console.config.profiles import load_profile
 from console.config.secrecy import REDACTED, is_secret_name, is_secret_value, with_secret_args
-from console.domain.profile import DOCKER_RUN, SLURM, SYSTEMD_RUN, ArgValue, LaunchSection, Profile, Secret
+from console.domain.profile import DOCKER_RUN, PROCESS, SLURM, SYSTEMD_RUN, ArgValue, LaunchSection, Profile, Secret
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError
 from console.operations import ways
@@ -79,7 +79,12 @@ def shell_command(profile: Profile) -> str:
 
 def _by_name(name: str, value: str | Secret) -> bool:
     """Whether a container gets a variable from its launcher's environment, so that no argument holds it."""
-    return isinstance(value, Secret) or is_secret_name(name) or is_secret_value(value)
+    return isinstance(value, Secret) or _hidden(name, value)
+
+
+def _hidden(name: str, value: object) -> bool:
+    """Whether a value is a secret, by its name or by its looks."""
+    return is_secret_name(name) or (isinstance(value, str) and is_secret_value(value))
 
 
 def _container(profile: Profile) -> list[str]:
@@ -95,7 +100,7 @@ def _container(profile: Profile) -> list[str]:
 def _shell_value(name: str, value: str | Secret) -> str:
     if isinstance(value, Secret):
         return _variable(value if value.name else Secret(value.source, name))
-    return f'"${name}"' if is_secret_name(name) else shlex.quote(value)
+    return f'"${name}"' if _hidden(name, value) else shlex.quote(value)
 
 
 def _variable(secret: Secret) -> str:
@@ -114,15 +119,30 @@ class Row:
 
 
 def rows(profile: Profile) -> list[Row]:
-    """Return the arguments of a profile, then its variables."""
+    """Return the way that a profile launches, where it is no plain one, its arguments, then its variables."""
     launch = profile.launch
-    found = [_row(profile, f"launch.args.{name}", name, _word(name, value)) for name, value in launch.args.items()]
+    found = _via_rows(profile)
+    found += [_row(profile, f"launch.args.{name}", name, _word(name, value)) for name, value in launch.args.items()]
     for name, secret in launch.secret_args.items():
         found.append(_row(profile, f"launch.args.{name}", name, _from(secret)))
     for name, given in launch.env.items():
-        value = _from(given) if isinstance(given, Secret) else REDACTED if is_secret_name(name) else given
+        value = _from(given) if isinstance(given, Secret) else REDACTED if _hidden(name, given) else given
         found.append(_row(profile, f"launch.env.{name}", name, value))
     return found + [_row(profile, f"launch.env.{name}", name, "unset") for name in launch.unset]
+
+
+def _via_rows(profile: Profile) -> list[Row]:
+    if profile.launch.via == PROCESS:
+        return []
+    found = [_row(profile, "launch.via", "via", profile.launch.via)]
+    for table, given in _via_fields(profile.launch).items():
+        for name, value in given.items():
+            if value:
+                text = shlex.join(value) if isinstance(value, list) else str(value)
+                if isinstance(value, dict):
+                    text = " ".join(f"{key}={item}" for key, item in value.items())
+                found.append(_row(profile, f"launch.{table}.{name}", f"{table}.{name}", text))
+    return found
 
 
 def _row(profile: Profile, key: str, name: str, value: str) -> Row:
@@ -138,7 +158,7 @@ def _from(secret: Secret) -> str:
 def _word(name: str, value: ArgValue) -> str:
     if isinstance(value, bool):
         return "given" if value else "not given"
-    if is_secret_name(name):
+    if _hidden(name, value):
         return REDACTED
     if isinstance(value, Mapping):
         return json.dumps(value, ensure_ascii=False)
@@ -153,7 +173,7 @@ def shown_env(profile: Profile) -> dict[str, object]:
 def _shown(name: str, value: str | Secret) -> object:
     if isinstance(value, Secret):
         return {"from": value.source, "name": value.name} if value.name else {"from": value.source}
-    return REDACTED if is_secret_name(name) else value
+    return REDACTED if _hidden(name, value) else value
 
 
 def fields(profile: Profile) -> Mapping[str, object]:
@@ -178,7 +198,7 @@ def fields(profile: Profile) -> Mapping[str, object]:
             "port": launch.port,
             "workdir": launch.workdir,
             "args": {
-                **{name: REDACTED if is_secret_name(name) else value for name, value in launch.args.items()},
+                **{name: REDACTED if _hidden(name, value) else value for name, value in launch.args.items()},
                 **{name: _shown(name, secret) for name, secret in launch.secret_args.items()},
             },
             "env": shown_env(profile),
@@ -205,7 +225,7 @@ def fields(profile: Profile) -> Mapping[str, object]:
     }
 
 
-def _via_fields(launch: LaunchSection) -> dict[str, object]:
+def _via_fields(launch: LaunchSection) -> dict[str, dict[str, object]]:
     """Return the table of the way that a profile launches."""
     docker, slurm, systemd = launch.docker, launch.slurm, launch.systemd
     if launch.via == DOCKER_RUN:

@@ -199,8 +199,9 @@ def run_with(
     now = float(state.get("time") or 0.0) if now is None else now
     quiet_s = max(0.0, now - float(state.get("log_mtime") or now)) if quiet_s is None else quiet_s
     phase, reason = _phase(fresh.phase, watch, failure, ready, answers, quiet_s)
-    if phase is RunPhase.STARTING and fresh.unit is not None and units.waits(fresh.unit):
-        reason, quiet_s = units.word(fresh.unit), 0.0  # nothing of it runs yet that could hang
+    if phase is RunPhase.STARTING:
+        reason = units.obstacle(fresh.unit) or reason
+        quiet_s = 0.0 if units.waits(fresh.unit) else quiet_s  # nothing of it runs yet that could hang
     if phase is RunPhase.EXITED and fresh.exit_status == 137:
         reason = DRAINED if watch.ended else KILLED if watch.stopping else ""
     if phase is RunPhase.EXITED and failure is not None and not state.get("stop") and not state.get("alive"):

@@ -35,7 +35,7 @@ async def start(desk: Desk, *, accept_running: bool = False) -> Run:
     Raises:
         AlreadySoError: A run of this profile lives.
         RefusedError: The port is taken; the owner is named.
-        UsageError: The profile asks for what the host does not have.
+        UsageError: The profile asks for what the host or its install does not have.
     """
     profile = desk.must_profile()
     desk.must_write("serve start")
@@ -205,6 +205,8 @@ async def blast_radius(desk: Desk) -> str:
     count = await requests_in_flight(desk, run)
     flight = "requests in flight unknown" if count is None else f"{count} request{'s'[: count != 1]} in flight"
     if run.ready_at is None:
+    if run.unit is not None:
+        flight += f" · ends {units.word(run.unit)}"
         return f"{flight} · it was never ready"
     took = max(0.0, run.ready_at - run.started_at)
     again = f"{took:.0f} s" if took < 90 else f"{took / 60:.0f} min"
@@ -251,18 +253,6 @@ async def _launched(desk: Desk, profile: Profile, found: launching.Preflight) ->
     mark = Mark(run.started_at, "restart", f"{run.id} {profile.name}")
     desk.store.update(run=run, marks=(*desk.store.snapshot.marks, mark))
     return run
-
-
-def _must_be_clean(states: Sequence[running.State]) -> None:
-    """Raise `RefusedError` when something of an ended run lives on: it holds GPU memory and ports."""
-    for state in states:
-        if not state["alive"] and units.lives(state):
-            run = running.run_of(state)
-            left = running.orphans(state["processes"]) if run.left or run.unit is None else units.word(run.unit)
-            raise RefusedError(
-                f"run {run.id} is not gone: {left}",
-                hint=f"tokwatt serve stop {run.id} ends them",
-            )
 
 
 def _must_be_alone(desk: Desk, profile: Profile, states: Sequence[running.State]) -> None:

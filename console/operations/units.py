@@ -64,6 +64,7 @@ def unit_of(state: Mapping[str, Any]) -> Unit | None:
         state=clean(str(told.get("state") or "")),
         reason=clean(str(told.get("reason") or "")),
         node=clean(str(told.get("node") or "")),
+        elsewhere=bool(told.get("elsewhere")),
         alive=told.get("alive"),
     )
 
@@ -76,6 +77,17 @@ def lives(state: Mapping[str, Any]) -> bool:
 def waits(unit: Unit | None) -> bool:
     """Return whether a launch waits for its unit: in a queue, or for an image."""
     return unit is not None and (unit.state in WAITING or (unit.kind == DOCKER_RUN and unit.state == "starting"))
+
+
+def obstacle(unit: Unit | None) -> str:
+    """Return what keeps a start from going on, or its server from being reached; empty when nothing does."""
+    if unit is None:
+        return ""
+    if waits(unit):
+        return word(unit)
+    if unit.elsewhere:
+        return f'{word(unit)}, another host: its port is reached with ssh = "{unit.node}" under [host]'
+    return ""
 
 
 def word(unit: Unit) -> str:

@@ -133,8 +133,8 @@ def host_paths(profile: Profile, paths: Sequence[str]) -> list[str]:
     found = []
     for path in paths:
         for outside, inside in mounts:
-            if path == inside or path.startswith(inside.rstrip("/") + "/"):
-                found.append(posixpath.normpath(outside + path[len(inside.rstrip("/")) :]))
+            if path == inside or path.startswith(inside + "/"):
+                found.append(posixpath.normpath(outside + path[len(inside) :]))
                 break
     return found
 
@@ -153,7 +153,7 @@ def _mounts(options: Sequence[str]) -> list[tuple[str, str]]:
         inside = pairs.get("target", pairs.get("destination", pairs.get("dst", "")))
         if pairs.get("type") == "bind" and outside.startswith("/") and inside.startswith("/"):
             found.append((outside, inside))
-    return sorted(found, key=lambda pair: -len(pair[1]))
+    return sorted(((outside, inside.rstrip("/")) for outside, inside in found), key=lambda pair: -len(pair[1]))
 
 
 def valued(options: Sequence[str], names: Sequence[str]) -> list[str]:

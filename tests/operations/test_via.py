@@ -221,7 +221,7 @@ async def test_a_job_in_the_queue_says_what_it_waits_for(tmp_path: Path, place: 
     (place / "busy").unlink()
     run = await server.wait_ready(desk, waiting, deadline_s=60)
     assert (await until(desk, "RUNNING")).unit == replace(
-        run.unit or waiting.unit, state="RUNNING", reason="", node="node1"
+        run.unit or waiting.unit, state="RUNNING", reason="", node=os.uname().nodename
     )  # type: ignore[type-var]
     await server.stop(desk, grace_s=20)
 

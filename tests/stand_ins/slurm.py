@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.stand_ins.holding import POLL_S, STATE, alive, follow, hold, options, put, read
 
 JOBS = STATE / "jobs"
+NODE = os.uname().nodename
 VALUED = {"--job-name", "--partition", "--gres", "--time", "--jobs", "--user", "--name", "--states", "--format"}
 
 
@@ -59,11 +60,11 @@ def _srun(given: dict[str, str], argv: list[str]) -> int:
                 return 1
             time.sleep(POLL_S)
         print(f"srun: job {number} has been allocated resources", file=sys.stderr)
-    put(about, state="RUNNING", reason="None", node="node1")
+    put(about, state="RUNNING", reason="None", node=NODE)
     hold(about, argv, {**os.environ, "SLURM_JOB_ID": str(number)}, "", client=os.getpid())
     status = follow(about)
     if status:
-        print(f"srun: error: node1: task 0: Exited with exit code {status}", file=sys.stderr)
+        print(f"srun: error: {NODE}: task 0: Exited with exit code {status}", file=sys.stderr)
     return status
 
 
@@ -91,8 +92,8 @@ def _scancel(given: dict[str, str], number: str) -> int:
         name = given.get("--signal", "KILL")
         if name == "TERM":
             with about.with_suffix(".log").open("a") as log:
-                said = f"*** STEP {number}.0 ON node1 CANCELLED AT 2026-12-02T19:24:02 ***"
-                log.write(f"slurmstepd-node1: error: {said}\n")
+                said = f"*** STEP {number}.0 ON {NODE} CANCELLED AT 2026-12-02T19:24:02 ***"
+                log.write(f"slurmstepd-{NODE}: error: {said}\n")
         else:
             put(about, cancelled=True)
         group = int(str(told["pid"]))

@@ -177,12 +177,14 @@ def _arguments(profile: Profile) -> list[str]:
 
 async def show_command(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Run `profile command`."""
-    from console.operations import profiles
+    from console.operations import profiles, ways
 
     profile = _named(args)
     if out.json:
         out.document(
             argv=list(profiles.argv(profile)),
+            via=profile.launch.via,
+            words=ways.shown(profile, profiles.argv(profile)),
             env=sorted(profile.launch.env),
             unset=list(profile.launch.unset),
             command=profiles.shell_command(profile),

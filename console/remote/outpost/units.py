@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import subprocess
 import time
@@ -30,6 +31,9 @@ OVER = ("exited", "stopped", "dead", "removing")
 """States of a container in which nothing of it runs."""
 
 QUEUE_FORMAT = "%i|%T|%r|%N|%j"
+CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
+"""Where a scope's processes are listed: of version 2, 1, and both."""
+
 HEAD_BYTES = 4096
 MARK_LENGTH = 8
 
@@ -186,6 +190,7 @@ def _job(folder: str, _order: dict[str, Any], told: dict[str, Any], alive: bool)
         return {"id": number, "state": "starting" if waits else "gone", "alive": waits, "reason": ""}
     number, state, reason, node, name = rows[0][:5]
     found = {"id": number, "state": state, "alive": state not in ENDED, "node": node, "job_name": name}
+    found["elsewhere"] = bool(node) and "[" not in node and node.split(".")[0] != platform.node().split(".")[0]
     found["reason"] = "" if reason in ("None", "") or state in ("RUNNING", "CANCELLED") else reason
     return found
 
@@ -214,7 +219,7 @@ def _systemctl(order: dict[str, Any]) -> list[str]:
 
 def _cgroup_pids(place: str) -> list[int]:
     found: list[int] = []
-    for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"):
+    for root in CGROUPS:
         for folder, _, names in os.walk(root + place):
             if "cgroup.procs" in names:
                 lines = read_text(os.path.join(folder, "cgroup.procs")).split()

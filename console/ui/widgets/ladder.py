@@ -47,6 +47,8 @@ class Ladder(Painting):
             rows[-1] += piece
         if not run.ladder and run.phase is RunPhase.STARTING:
             rows[-1] = [(f" ◔ launched, no phase seen in its log yet  {clock(self.now - run.started_at)}", "info")]
+        if run.phase is RunPhase.STARTING and run.reason:
+            rows.append([(f" ◔ {clean(run.reason)}", "info")])
         if run.phase is RunPhase.STARTING and (left := eta_s(run, self.now)) is not None:
             rows.append(
                 [(f"   ready in about {clock(left)}", "info"), (f"  (usually {clock(run.usual_ready_s or 0)})", "dim")]
