@@ -35,7 +35,7 @@ async def start(desk: Desk, *, accept_running: bool = False) -> Run:
     Raises:
         AlreadySoError: A run of this profile lives.
         RefusedError: The port is taken; the owner is named.
-        UsageError: The profile asks for what the host or its install does not have.
+        UsageError: The profile asks for what the host does not have.
     """
     profile = desk.must_profile()
     desk.must_write("serve start")
@@ -48,7 +48,7 @@ async def start(desk: Desk, *, accept_running: bool = False) -> Run:
         raise AlreadySoError(f"run {living.id} of {profile.name} is {living.phase.value} on port {living.port}")
     async with activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
         found = await launching.preflight(desk, profile)
-        _must_be_clean(states)
+        launching.must_be_clean(states)
         launching.must_have_name(desk, found)
         launching.must_have_port(desk, profile, found, await all_runs(desk) if found.listeners else ())
         _must_be_alone(desk, profile, states)
@@ -204,9 +204,9 @@ async def blast_radius(desk: Desk) -> str:
         return "no server runs"
     count = await requests_in_flight(desk, run)
     flight = "requests in flight unknown" if count is None else f"{count} request{'s'[: count != 1]} in flight"
-    if run.ready_at is None:
     if run.unit is not None:
         flight += f" · ends {units.word(run.unit)}"
+    if run.ready_at is None:
         return f"{flight} · it was never ready"
     took = max(0.0, run.ready_at - run.started_at)
     again = f"{took:.0f} s" if took < 90 else f"{took / 60:.0f} min"
