@@ -14,10 +14,12 @@ from console.domain.host import Link
 from console.domain.machine import MachineState, changes, fingerprint, link_words, summary
 from console.domain.measurement import Measurement
 from console.domain.run import Run
+from console.domain.text import clean
 from console.domain.topology import Topology, path_words
 from console.errors import ConsoleError, RemoteError
 from console.operations.desk import Desk
-from console.telemetry.machine import machine_state
+from console.telemetry.faults import fault_in
+from console.telemetry.machine import machine_state, nvml_said, with_nvml
 from console.telemetry.topology import parse_file
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ FIELDS = (
 
 
 async def look(desk: Desk) -> MachineState:
-    """Look at the machine, one round trip, and keep what is seen in the store.
+    """Look at the machine, one round trip where there is `nvidia-smi`, and keep what is seen in the store.
 
     Raises:
         ConsoleError: The host cannot be asked.
@@ -68,8 +70,18 @@ async def look(desk: Desk) -> MachineState:
             raise
         said = await _by_commands(desk)
     found = machine_state(said, time.time() + (desk.link.facts.clock_offset_s or 0.0))
+    if not found.driver and not desk.link.state.degraded:
+        told = await nvml_said(desk.link)
+        found = with_nvml(found, told) if told.get("gpus") else replace(found, reason=_both(found, told))
     desk.store.update(machine=found)
     return found
+
+
+def _both(found: MachineState, told: Mapping[str, Any]) -> str:
+    """Return why neither `nvidia-smi` nor NVML tells anything, once where they say the same."""
+    fault = fault_in(str(told.get("reason") or ""))
+    other = fault.reason if fault is not None else str(clean(str(told.get("reason") or ""), 200))
+    return "; ".join(dict.fromkeys(part for part in (found.reason, other) if part))
 
 
 async def look_quietly(desk: Desk) -> MachineState:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,8 +12,10 @@ from typing import Any
 from console.domain.machine import GpuState, MachineState
 from console.domain.text import clean, strip_sequences
 from console.domain.topology import ACCESS, Topology
+from console.remote.link import HostLink
 from console.telemetry import smi
 from console.telemetry.faults import fault_in
+from console.telemetry.sampler import lines
 from console.telemetry.topology import parse_peers, parse_topology
 
 _NUMBERS: Mapping[str, str] = {
@@ -84,6 +88,56 @@ def machine_state(said: Mapping[str, Any], time: float = 0.0) -> MachineState:
         gpus=tuple(_with_node(gpu, cards, topology) for gpu in gpus),
         topology=topology,
     )
+
+
+def with_nvml(state: MachineState, said: Mapping[str, Any]) -> MachineState:
+    """Return a state with what the probe's `machine` said of it through NVML."""
+    known = {item.name for item in dataclasses.fields(GpuState)} - {"reasons"}
+    texts = ("uuid", "name", "pci_bus_id", "pstate", "compute_mode", "vbios")
+    gpus = []
+    for row in said.get("gpus") or ():
+        values = {name: value for name, value in row.items() if name in known and value is not None}
+        values |= {name: clean(str(values.get(name, "")), 100) for name in texts}
+        for name, value in values.items():
+            if isinstance(value, int) and not isinstance(value, bool) and name.endswith("_mhz"):
+                values[name] = float(value)
+        missing = {name: "not told by NVML" for name in known if row.get(name) is None and name not in texts}
+        gpus.append(GpuState(**values, reasons=missing))
+    paths = {(f"GPU{a}", f"GPU{b}"): str(clean(str(word), 8)) for a, b, word in said.get("paths") or ()}
+    peers = {
+        str(access): {(int(a), int(b)): str(clean(str(word), 8)) for a, b, word in rows}
+        for access, rows in dict(said.get("peers") or {}).items()
+    }
+    topology = Topology(
+        gpus=tuple(gpu.index for gpu in gpus),
+        paths=paths,
+        peers=peers,
+        source="nvml",
+        peer_reason="" if peers else "not told by NVML",
+    )
+    return replace(
+        state,
+        source="nvml",
+        driver=str(clean(str(said.get("driver") or ""), 40)),
+        cuda=str(clean(str(said.get("cuda") or ""), 20)),
+        gpus=tuple(gpus),
+        topology=topology,
+        reason=str(clean(str(said.get("reason") or ""), 200)),
+    )
+
+
+async def nvml_said(link: HostLink) -> dict[str, Any]:
+    """Ask NVML through the probe; what is missing is said under `reason`."""
+    async with link.program("console.telemetry.probe", "machine", (), extra=("pynvml",)) as channel:
+        async for line in lines(channel):
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(said, dict) and said.get("kind") in ("machine", "unavailable"):
+                return said
+        complaint = channel.complaint().decode("utf-8", "replace").strip().splitlines()
+    return {"reason": f"probe: {complaint[-1][:200]}" if complaint else "the probe said nothing"}
 
 
 def _topology(told: Mapping[str, Any]) -> Topology:

@@ -157,3 +157,34 @@ int nvmlDeviceGetProcessUtilization(void *d, Share *shares, unsigned *count, uns
     shares[1] = (Share){5000 + i, since + 1000, 4294967295u, 0, 0, 0};  /* seen of a process that just ended */
     return OK;
 }
+
+/* how the GPUs are joined: pairs by one switch, four on a socket; nvlinks=N gives every GPU N links to a switch */
+int nvmlSystemGetCudaDriverVersion(int *version) { *version = 13000; return OK; }
+int nvmlDeviceGetTopologyCommonAncestor(void *a, void *b, int *level) {
+    int one = *(int *)a, other = *(int *)b;
+    if (gone(a) || gone(b)) return LOST;
+    *level = one / 2 == other / 2 ? 10 : one / 4 == other / 4 ? 40 : 50;
+    return OK;
+}
+int nvmlDeviceGetP2PStatus(void *a, void *b, int index, int *status) {
+    if (gone(a) || gone(b)) return LOST;
+    *status = index == 2 ? 5 : *(int *)a / 4 == *(int *)b / 4 ? 0 : 1;
+    return OK;
+}
+int nvmlDeviceGetNvLinkState(void *d, unsigned link, int *active) {
+    GPU(d);
+    if (!word("nvlinks", 0)) return NOT_SUPPORTED;
+    *active = (int)link < word("nvlinks", 0);
+    return OK;
+}
+int nvmlDeviceGetNvLinkRemoteDeviceType(void *d, unsigned link, int *kind) { GPU(d); (void)link; *kind = 2; return OK; }
+int nvmlDeviceGetTotalEccErrors(void *d, int kind, int counter, unsigned long long *count) {
+    GPU(d);
+    if (word("noecc", 0)) return NOT_SUPPORTED;
+    *count = kind * 10 + counter;
+    return OK;
+}
+int nvmlDeviceGetPerformanceState(void *d, int *state) { GPU(d); *state = 0; return OK; }
+int nvmlDeviceGetComputeMode(void *d, int *mode) { GPU(d); *mode = 0; return OK; }
+int nvmlDeviceGetVbiosVersion(void *d, char *text, unsigned size) { GPU(d); snprintf(text, size, "98.02"); return OK; }
+int nvmlDeviceGetGpuMaxPcieLinkGeneration(void *d, unsigned *v) { GPU(d); *v = 5; return OK; }
