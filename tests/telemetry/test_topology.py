@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,15 @@ def test_a_real_host_with_one_gpu_has_no_peer_and_no_escape_leaves_the_text() ->
     assert state.topology.gpus == (0,) and state.topology.peer_reason == "one GPU: no peer"
     unread = machine_state(said(ROW, topo={"status": 0, "text": ""}, r=peers))
     assert unread.topology.peer_reason == "GPU0"
+
+
+def test_a_real_host_answers_everything_that_is_asked() -> None:
+    """One H200, driver 580.159.04: no field is unknown to it, and one GPU has no peers."""
+    state = machine_state(json.loads((DATA / "h200-machine.json").read_text()))
+    gpu = state.gpus[0]
+    assert (state.driver, state.cuda, state.source) == ("580.159.04", "13.0", "nvidia-smi")
+    assert (gpu.power_enforced_w, gpu.power_min_w, gpu.power_max_w) == (700.0, 200.0, 700.0)
+    assert (gpu.pcie_gen, gpu.pcie_gen_max, gpu.pcie_gen_gpu_max, gpu.pcie_width) == (5, 5, 5, 16)
+    assert (gpu.app_clock_mhz, gpu.sm_clock_max_mhz, gpu.ecc, gpu.ecc_uncorrected_ever) == (1980.0, 1980.0, True, 0)
+    assert not gpu.reasons and gpu.vbios and gpu.compute_mode == "Default" and gpu.mig is False
+    assert state.topology.gpus == (0,) and state.topology.peer_reason == "one GPU: no peer"
