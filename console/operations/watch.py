@@ -58,6 +58,7 @@ async def watch_gpus(desk: Desk, *, hz: float = 10.0) -> None:
     async with aclosing(sampler.samples(desk.link, hz=hz)) as samples:
         async for sample in samples:
             if second and sample.gpus and _order(sample) != _order(second[-1]):
+                second = []
                 history.clear()  # a GPU came, went or changed its place: rows of the history are places
             if second and int(sample.time) != int(second[0].time):
                 history.append((float(int(second[0].time)), _mean_watts(second)))
