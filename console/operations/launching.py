@@ -124,8 +124,9 @@ def must_be_clean(states: Sequence[running.State]) -> None:
 def must_have_name(desk: Desk, found: Preflight) -> None:
     """Raise `RefusedError` naming the container that has the name already."""
     if text := name_taken(found.unit):
-        tool = "docker rm -f" if found.unit["taken"]["state"] != "running" else "docker stop"
-        hint = f"{tool} {found.unit['taken']['name']} frees it; without name under [launch.docker] each run has its own"
+        tool, taken = posixpath.basename(str(found.unit["path"])), found.unit["taken"]
+        verb = "stop" if taken["state"] == "running" else "rm"
+        hint = f"{tool} {verb} {taken['name']} frees it; without name under [launch.docker] each run has its own"
         raise RefusedError(f"{desk.link.host.name}: {text}", hint=hint)
 
 

@@ -249,7 +249,7 @@ def left_over(count: int, held_mib: float | None) -> str:
 def _ended_without_a_word(state: State, reading: Reading) -> Failure:
     status = int(state.get("exit") or 0)
     via = str(((state.get("record") or {}).get("unit") or {}).get("kind", ""))
-    if (told := units.launcher_fault(via, reading.last_lines)) is not None:
+    if (told := units.launcher_fault(via, status, reading.last_lines)) is not None:
         return Failure(told[0], tuple(clean(line) for line in reading.last_lines), told[1])
     if status > 128:
         cause = f"killed by signal {status - 128}"

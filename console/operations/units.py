@@ -16,15 +16,21 @@ WAITING = ("PENDING", "CONFIGURING")
 _WORDS = {DOCKER_RUN: "container", SLURM: "job", SYSTEMD_RUN: "scope"}
 _ID_LENGTH = 12
 
+REFUSED = (125, 126, 127)
+"""How a container's runtime ends when it has started nothing."""
+
+_REFUSAL = re.compile(r"(?:docker: )?Error(?: response from daemon)?: ")
+
 _FAULTS: tuple[tuple[str, str, str], ...] = (
     (
-        r'container name "/?(?P<what>[^"]+)" is already in use',
+        r'container name "/?(?P<what>[^"]+)" is already in use',  # podman says it so, too
         "the container name {what} is already in use",
         "stop and remove that container, or leave name out of [launch.docker]",
     ),
     (r"Cannot connect to the Docker daemon[^.]*", "no Docker daemon answers", "start it, or ask who runs the host"),
     (
-        r"(?:Unable to find image '(?P<what>[^']+)' locally(?=.*(?:denied|not found|unknown))|pull access denied for (?P<who>\S+?),)",
+        r"(?:Unable to find image '(?P<what>[^']+)' locally(?=.*(?:denied|not found|unknown))|pull access denied for (?P<who>\S+?),"
+        r"|initializing source docker://(?P<from>\S+?): )",
         "the image {what} can be had nowhere",
         "docker pull tells why; check image under [launch.docker]",
     ),
@@ -98,8 +104,14 @@ def word(unit: Unit) -> str:
     return f"{_WORDS.get(unit.kind, unit.kind)} {number or unit.name}, {unit.state}{where}{why}"
 
 
-def launcher_fault(via: str, lines: Sequence[str]) -> tuple[str, str] | None:
-    """Return cause and hint where a run's launcher said why it gave up; `None` when it did not."""
+def launcher_fault(via: str, status: int, lines: Sequence[str]) -> tuple[str, str] | None:
+    """Return cause and hint where a run's launcher said why it gave up; `None` when it did not.
+
+    Args:
+        via: The way of launching.
+        status: How the launcher ended.
+        lines: The last ones of the log.
+    """
     if via not in _WORDS:
         return None
     text = "\n".join(lines)
@@ -107,6 +119,9 @@ def launcher_fault(via: str, lines: Sequence[str]) -> tuple[str, str] | None:
         match = re.search(pattern, text, re.DOTALL if "(?=" in pattern else 0)
         if match is not None:
             found = {name: value for name, value in match.groupdict().items() if value}
-            what = found.get("what") or found.get("who") or ""
+            what = next(iter(found.values()), "")
             return clean(cause.format(what=what.strip().rstrip(".")[:160])), hint
+    said = [line for line in lines if _REFUSAL.match(line)]
+    if via == DOCKER_RUN and status in REFUSED and said:
+        return clean(f"no container was started: {_REFUSAL.sub('', said[-1])[:200]}"), ""
     return None

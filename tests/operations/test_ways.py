@@ -109,6 +109,10 @@ def test_what_does_not_go_together() -> None:
 @pytest.mark.parametrize(
     ("via", "lines", "cause"),
     [
+        (DOCKER_RUN, 'Error: initializing source docker://localhost/nope:1: pinging container registry localhost: refused',
+         "the image localhost/nope:1 can be had nowhere"),
+        (DOCKER_RUN, "Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied",
+         "no container was started: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied"),
         (DOCKER_RUN,
          'docker: Error response from daemon: Conflict. The container name "/sgl" is already in use by container "4f".',
          "the container name sgl is already in use"),
@@ -130,9 +134,9 @@ def test_what_does_not_go_together() -> None:
     ],
 )  # fmt: skip
 def test_why_launchers_give_up(via: str, lines: str, cause: str) -> None:
-    found = units.launcher_fault(via, ["an earlier line", lines])
+    found = units.launcher_fault(via, 126, ["an earlier line", lines])
     assert found is not None and found[0] == cause
-    assert units.launcher_fault("", [lines]) is None, "a plain process has no launcher that could have said it"
+    assert units.launcher_fault("", 126, [lines]) is None, "a plain process has no launcher that could have said it"
 
 
 @pytest.mark.parametrize(
