@@ -25,7 +25,7 @@ from console.experiments.schedule import Finish, Leave, Refute, RollBack, Settle
 from console.journal import experiments as entries
 from console.journal.book import Journal
 from console.journal.records import measurement_data
-from console.operations import answers, measure, rollback, server
+from console.operations import answers, machine, measure, rollback, server
 from console.operations.desk import Desk
 from console.operations.experiments import expected, find_patch, managed_patches, plan
 from console.operations.rollback import Configuration, StepError, through
@@ -329,6 +329,9 @@ class Work:
         await server.status(self.desk)
 
     async def _keep(self, visit: Visit, done: tuple[Measurement, ...]) -> None:
+        first = (self.progress.runs.get(BASE) or [self.progress.run])[0]
+        if moved := await machine.moved_between(self.desk.link.host.name, first, self.progress.run):
+            done = tuple(replace(one, tainted=(*one.tainted, moved)) for one in done)
         spoiled = {one.concurrency_limit: self.taint(one) for one in done}
         values = {
             str(one.concurrency_limit): value

@@ -188,6 +188,18 @@ async def since_base(entry: RunEntry) -> tuple[str, tuple[str, ...]]:
     return base.id, tuple(change.said for change in changes(kept(base.identity), kept(entry.identity)))
 
 
+async def moved_between(host: str, first: str, run: str) -> str:
+    """Return why a run's numbers do not stand beside an earlier run's of the same host; empty where they do."""
+    from console.journal.book import Journal
+
+    if first == run:
+        return ""
+    pair = [await Journal().run(f"{host}:{name}") for name in (first, run)]
+    states = [kept(entry.identity) if entry is not None else {} for entry in pair]
+    said = [change.said for change in changes(*states) if change.decides]
+    return f"another machine state than run {first}: {'; '.join(said)}" if said else ""
+
+
 async def watch_machine(desk: Desk) -> None:
     """Keep the store's machine and what changed of it since the base run; never returns.
 

@@ -110,7 +110,11 @@ async def _measured(
     ):
         await _first_sample(desk, samples)
         identity = await identity_of(desk, run)
-        await journal.record_run(_entry(desk, run, identity))
+        entry = _entry(desk, run, identity)
+        await journal.record_run(entry)
+        base, since = await machine.since_base(entry)
+        for text in since:
+            desk.say(f"since base run {base}: {text}")
         size = await _vocabulary(desk, identity["resolved"]) or await _told_vocabulary(client)
         tokens = token_range(size)
         ladder = Sweep(desk.link, client, replace(_target(run), token_range=tokens), bench, limits, offset_s)

@@ -15,7 +15,7 @@ from console.domain.text import SafeText
 from console.journal.book import Journal
 from console.journal.records import RunEntry
 from console.operations.compare import side_by_side
-from console.operations.machine import base_of, filled, marked, since_base, taint
+from console.operations.machine import base_of, filled, marked, moved_between, since_base, taint
 from console.operations.machine_words import machine_lines
 from console.telemetry.topology import parse_file, parse_topology
 
@@ -183,6 +183,19 @@ async def test_a_run_says_what_changed_since_the_base_run(tmp_path: Path, monkey
     assert newest is not None and newest.id == "r1"
     foreign = await base_of("h", "third")
     assert foreign is not None and foreign.id == "r3"
+
+
+async def test_arms_on_another_machine_state_than_the_first_run_are_spoiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path))
+    before, journal = machine(), Journal()
+    for one in (entry("r1", before), entry("r2", with_gpu(before, 3, power_enforced_w=450.0)), entry("r3", before)):
+        await journal.record_run(one)
+    assert await moved_between("h", "r1", "r1") == await moved_between("h", "r1", "r3") == ""
+    assert await moved_between("h", "r1", "unknown") == ""
+    said = await moved_between("h", "r1", "r2")
+    assert said == "another machine state than run r1: power limit 600 → 450 W on GPU 3"
 
 
 def test_a_measurement_after_a_change_since_launch_is_tainted() -> None:
