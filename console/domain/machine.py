@@ -106,6 +106,16 @@ def link_words(gpu: GpuState) -> tuple[str, bool]:
     return said, False
 
 
+_TOLD = ("index", "name", "power_enforced_w", "app_clock_mhz", "ecc", "mig", "pcie_gen_max", "pcie_width")
+
+
+def compact(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a fingerprint decides, for a file that people read: no UUIDs, nothing unknown."""
+    found = {name: kept.get(name) for name in ("driver", "cuda", "nccl", "kernel", "governor", "topology", "paths")}
+    gpus = [{name: gpu.get(name) for name in _TOLD if gpu.get(name) is not None} for gpu in kept.get("gpus") or ()]
+    return {name: value for name, value in {**found, "gpus": gpus}.items() if value not in (None, "", [], {})}
+
+
 def summary(kept: Mapping[str, Any]) -> str:
     """Return a fingerprint in one line: driver, cards and limits, links, how they are joined."""
     gpus = list(kept.get("gpus") or ())

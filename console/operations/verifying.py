@@ -88,6 +88,7 @@ async def verify(desk: Desk) -> Verification:
     await _check_patches(desk, saved, found)
     await _check_model(desk, saved, found)
     await _check_gpus(desk, saved, found)
+    await _check_machine(desk, saved, found)
     return Verification(
         profile.name, desk.link.host.name, tuple(found.drifts), tuple(found.unknown), tuple(found.checked)
     )
@@ -175,6 +176,23 @@ async def _check_gpus(desk: Desk, saved: Mapping[str, Any], found: _Found) -> No
             sample = None
     gpus = [{"name": str(gpu.name), "power_limit_w": gpu.power_limit_w} for gpu in sample.gpus] if sample else []
     found.hold("GPUs and power limits", saved.get("gpus"), gpu_words(gpus))
+
+
+async def _check_machine(desk: Desk, saved: Mapping[str, Any], found: _Found) -> None:
+    """Hold the machine's state; the cards themselves and their power limits are held on their own."""
+    from console.operations import machine
+
+    then = saved.get("machine") or {}
+    now = machine.fingerprint(await machine.look_quietly(desk)) if then else {}
+    if not then or not now:
+        found.unknown.append("machine's state")
+        return
+    moved = [one for one in machine.changes(then, now) if one.decides and one.what not in ("GPU", "power limit")]
+    found.drifts += [
+        Drift(f"{one.what} on {one.where}" if one.where else one.what, one.before, one.after) for one in moved
+    ]
+    if not moved:
+        found.checked.append("machine's state")
 
 
 async def reproduce(desk: Desk, *, force: bool = False) -> AsyncIterator[Again | str]:

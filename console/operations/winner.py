@@ -16,6 +16,7 @@ from console.config.edit import edited, set_values, write_whole
 from console.config.paths import config_home
 from console.config.profiles import load_profile, parse_profile
 from console.domain.activity import Activity, Outcome
+from console.domain.machine import compact
 from console.domain.measurement import Measurement
 from console.domain.profile import Profile, Secret
 from console.domain.text import clean
@@ -127,6 +128,7 @@ def _evidence(desk: Desk, entry: RunEntry, writes: Sequence[WriteEntry]) -> dict
         "versions": identity.get("versions"),
         "environment": identity.get("environment"),
         "model_files": identity.get("model_files"),
+        "machine": compact(identity.get("machine") or {}),
         "resolved": _toml_plain(identity.get("resolved") or {}),
         "patch": _patches(desk, identity, hashes, writes),
         "measured": _measured(entry.measurements),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from console.config.edit import set_values
 from console.config.profiles import load_profile, parse_profile
+from console.domain.machine import GpuState, MachineState, compact, fingerprint
 from console.domain.measurement import Measurement
 from console.errors import UsageError
-from console.operations.verifying import _check_seal, _Found, again, evidence_of
+from console.operations import machine
+from console.operations.verifying import _check_machine, _check_seal, _Found, again, evidence_of
 from console.operations.winner import seal_of
 from tests.bench.test_foreign import MINE
 
@@ -79,3 +82,25 @@ def test_a_number_comes_again_within_its_noise(speeds: tuple[float, ...], verdic
 
 def test_tainted_measurements_prove_nothing() -> None:
     assert again(ROW, measured(100.0, 100.0, 100.0, tainted=("warm",))).verdict == "not measured"
+
+
+async def test_a_machine_that_changed_since_it_won_is_a_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = GpuState(0, "GPU-0", power_enforced_w=600.0, pcie_width=16, ecc=True)
+    then = MachineState(source="nvidia-smi", driver="580.1", governor="performance", gpus=(gpu,))
+    now = replace(then, driver="590.2", gpus=(replace(gpu, uuid="GPU-1", pcie_width=8, power_enforced_w=450.0),))
+
+    async def looked(desk: object) -> MachineState:
+        return now
+
+    monkeypatch.setattr(machine, "look_quietly", looked)
+    saved = {"machine": compact(fingerprint(then))}
+    assert "uuid" not in saved["machine"]["gpus"][0] and None not in saved["machine"]["gpus"][0].values()
+    found = _Found()
+    await _check_machine(cast(Any, None), saved, found)
+    assert [(one.what, one.saved, one.now) for one in found.drifts] == [
+        ("driver", "580.1", "590.2"),
+        ("link lanes on GPU 0", "16", "8"),
+    ]
+    old = _Found()
+    await _check_machine(cast(Any, None), {}, old)
+    assert old.unknown == ["machine's state"] and not old.drifts
