@@ -189,7 +189,22 @@ async def test_one_that_ignores_sigterm_is_killed(via: str, tmp_path: Path, loca
     assert any(line.startswith(words[via]) for line in said), said
 
 
-async def test_a_container_outlives_its_client_and_is_found(tmp_path: Path, local: HostLink) -> None:
+def put_card(tmp_path: Path, place: Path) -> None:
+    """Have `nvidia-smi` say that the first container's process holds GPU memory, by the host's number of it."""
+    code = (
+        "import glob, json, sys\n"
+        "if any(word.startswith('--query-compute-apps') for word in sys.argv):\n"
+        f"    for path in glob.glob({str(place)!r} + '/containers/*.json'):\n"
+        "        print('GPU-1,', json.load(open(path))['pid'], ', python3, 4096', sep='')\n"
+    )
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S -c "$(cat {tmp_path}/card.py)" "$@"\n')
+    (tmp_path / "card.py").write_text(code)
+    program.chmod(0o755)
+
+
+async def test_a_container_outlives_its_client_and_is_found(tmp_path: Path, place: Path, local: HostLink) -> None:
+    put_card(tmp_path, place)
     said = list[str]()
     desk = desk_of(local, profile_of(tmp_path, DOCKER_RUN), said)
     run = await ready(desk)
@@ -200,11 +215,12 @@ async def test_a_container_outlives_its_client_and_is_found(tmp_path: Path, loca
             await asyncio.sleep(0.05)
     assert left.failure is not None and "live on" in left.failure.hint and left.unit is not None
     assert (left.left, left.unit.state) == (1, "running"), "no mark and no session lead to it: its runtime does"
+    assert left.held_mib == 4096.0
     with pytest.raises(RefusedError, match="is not gone: 1 of its processes"):
         await server.start(desk)
     ended = await server.stop(desk, left, grace_s=20)
     assert ended.phase is RunPhase.EXITED and ended.left == 0
-    assert "the launcher is gone, 1 process of this run still alive" in said
+    assert "the launcher is gone, 1 process of this run still alive (4096 MiB)" in said
     assert f"container {left.unit.id[:12]}, " in said[-1]
 
 

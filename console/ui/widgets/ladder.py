@@ -46,8 +46,9 @@ class Ladder(Painting):
                 rows.append([])
             rows[-1] += piece
         if not run.ladder and run.phase is RunPhase.STARTING:
-            rows[-1] = [(f" ◔ launched, no phase seen in its log yet  {clock(self.now - run.started_at)}", "info")]
-        if run.phase is RunPhase.STARTING and run.reason:
+            said = clean(run.reason) or "launched, no phase seen in its log yet"
+            rows[-1] = [(f" ◔ {said}  {clock(self.now - run.started_at)}", "info")]
+        elif run.phase is RunPhase.STARTING and run.reason:
             rows.append([(f" ◔ {clean(run.reason)}", "info")])
         if run.phase is RunPhase.STARTING and (left := eta_s(run, self.now)) is not None:
             rows.append(
