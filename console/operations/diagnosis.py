@@ -77,10 +77,11 @@ async def judged(
     desk: Desk, samples: AsyncIterator[GpuSample]
 ) -> AsyncGenerator[tuple[GpuSample, Diagnosis | None], None]:
     """Yield each sample with the newest verdict; the engine is asked for its speed meanwhile."""
+    from console.operations.machine import look_quietly
     from console.operations.watch import watch_throughput
 
     judge = Judge()
-    asking = asyncio.create_task(watch_throughput(desk))
+    asking = asyncio.gather(watch_throughput(desk), look_quietly(desk))
     try:
         async with aclosing(samples) as stream:  # type: ignore[type-var]
             async for sample in stream:
