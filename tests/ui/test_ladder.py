@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console.domain.run import Run, RunPhase, Rung
+from console.domain.run import Run, Rung, RunPhase
 from console.domain.text import clean
 from console.ui.widgets.ladder import Ladder
 
