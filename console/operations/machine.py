@@ -210,7 +210,10 @@ async def watch_machine(desk: Desk) -> None:
         await _until_up(desk)
         state = await look_quietly(desk)
         run = _run_id(desk)
-        base = await _base(desk)
+        try:
+            base = await _base(desk)
+        except ConsoleError:  # a journal that cannot be read names no base; who writes to it says why
+            base = None
         while desk.link.state.link is Link.UP and _run_id(desk) == run:
             print_now = fingerprint(with_limits(state, desk.store.snapshot.gpus))
             said = tuple(change.said for change in changes(kept(base.identity), print_now)) if base is not None else ()

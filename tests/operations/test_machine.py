@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from console.domain.gpu import GpuReading, GpuSample
+from console.domain.host import Host, Link, LinkState
 from console.domain.machine import GpuState, MachineState, changes, fingerprint, link_words, summary
 from console.domain.measurement import Measurement, Percentiles
 from console.domain.text import SafeText
 from console.journal.book import Journal
 from console.journal.records import RunEntry
+from console.operations import machine as operations_machine
 from console.operations.compare import side_by_side
+from console.operations.desk import Desk
 from console.operations.machine import base_of, filled, marked, moved_between, since_base, taint
 from console.operations.machine_words import machine_lines
 from console.telemetry.topology import parse_file, parse_topology
@@ -228,3 +233,71 @@ def test_what_launch_did_not_know_is_filled_and_what_it_knew_stays() -> None:
     assert whole["gpus"][1]["pcie_gen"] == 5 and whole["gpus"][0]["power_enforced_w"] == 600.0
     assert whole["nccl"] == "2.27.3"
     assert summary(whole) == "driver 580.1 · CUDA 13.0 · NCCL 2.27.3 · 8 × NVIDIA RTX PRO 6000 at 600 W, x16 gen5"
+
+
+class UpLink:
+    """A link that is up."""
+
+    host = Host("h")
+    state = LinkState(Link.UP)
+
+    async def changes(self) -> AsyncIterator[LinkState]:
+        yield self.state
+
+
+async def test_a_limit_that_moves_while_it_is_watched_is_told_since_the_base_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path))
+    monkeypatch.setattr(operations_machine, "PERIOD_S", 0.01)
+    looks = []
+
+    async def looked(desk: Desk) -> MachineState:
+        looks.append(1)
+        desk.store.update(machine=machine())
+        return machine()
+
+    monkeypatch.setattr(operations_machine, "look_quietly", looked)
+    await Journal().record_run(entry("base", machine()))
+    desk = Desk(link=cast(Any, UpLink()))
+    watching = asyncio.create_task(operations_machine.watch_machine(desk))
+
+    async def until(said: tuple[str, ...]) -> None:
+        async for snapshot in desk.store.changes():
+            if snapshot.base_run == "base" and snapshot.machine_changes == said:
+                return
+
+    try:
+        async with asyncio.timeout(10):
+            await until(())
+            limits = [600.0] * 3 + [450.0] + [600.0] * 4
+            gpus = tuple(GpuReading(i, uuid=f"GPU-{i}", power_limit_w=watts) for i, watts in enumerate(limits))
+            desk.store.update(gpus=GpuSample(1.0, "nvml", gpus))
+            await until(("power limit 600 → 450 W on GPU 3",))
+            assert len(looks) == 1  # sampled limits need no new look
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_a_journal_that_cannot_be_read_names_no_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "journal.sqlite").write_text("no database")
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path))
+
+    async def looked(desk: Desk) -> MachineState:
+        desk.store.update(machine=machine())
+        return machine()
+
+    monkeypatch.setattr(operations_machine, "look_quietly", looked)
+    desk = Desk(link=cast(Any, UpLink()))
+    watching = asyncio.create_task(operations_machine.watch_machine(desk))
+    try:
+        async with asyncio.timeout(10):
+            async for snapshot in desk.store.changes():
+                if snapshot.machine is not None:
+                    break
+        done, _ = await asyncio.wait([watching], timeout=0.2)
+        assert not done and desk.store.snapshot.base_run == ""
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
