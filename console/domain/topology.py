@@ -94,6 +94,12 @@ class Topology:
         return all(word == "OK" for word in told) if told and all(told) else None
 
     @property
+    def refused(self) -> str:
+        """The word with which some GPU may not read another; empty where all may, and where it is not told."""
+        words = {word for word in self.peers.get("read", {}).values() if word not in ("OK", "U")}
+        return min(words, default="")
+
+    @property
     def digest(self) -> str:
         """Twelve hex digits of paths and peers: alike where the GPUs are joined alike; empty when nothing is known."""
         if not self.paths and not self.peers:

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from console.domain.diagnosis import Diagnosis
 from console.domain.gpu import GpuSample
 from console.domain.throughput import ThroughputSample
+from console.domain.topology import Topology
 from console.operations.desk import Desk
 from console.telemetry.diagnosis.judge import diagnose
 from console.telemetry.diagnosis.pauses import KEEP_S, WINDOW_S
@@ -37,7 +38,7 @@ class Judge:
         speed: ThroughputSample | None = None,
         *,
         session: int = 0,
-        nvlink: bool | None = None,
+        topology: Topology | None = None,
     ) -> bool:
         """Take what is new; return whether it was judged anew."""
         if self._gpus and [gpu.uuid for gpu in self._gpus[-1].gpus] != [gpu.uuid for gpu in sample.gpus]:
@@ -52,7 +53,15 @@ class Judge:
             return False
         self._judged_at = sample.time
         known = [one for one in self._speeds if abs(one.time - sample.time) <= KEEP_S]
-        self.diagnosis = diagnose(window(list(self._gpus), known, session=session, nvlink=nvlink))
+        self.diagnosis = diagnose(
+            window(
+                list(self._gpus),
+                known,
+                session=session,
+                nvlink=topology.nvlink if topology is not None else None,
+                refused=topology.refused if topology is not None else "",
+            )
+        )
         recent = [one for one in self._gpus if sample.time - one.time <= WINDOW_S]
         self.peak_w = max((one.power_w for one in recent if one.power_w is not None), default=None)
         self.energy_j_per_token = energy_per_token(
@@ -67,10 +76,10 @@ def session_of(desk: Desk) -> int:
     return run.process.session if run is not None and run.process is not None else 0
 
 
-def nvlink_of(desk: Desk) -> bool | None:
-    """Return whether the host's GPUs are joined by NVLink, `None` before its topology was looked at."""
+def topology_of(desk: Desk) -> Topology | None:
+    """Return how the host's GPUs are joined, `None` before it was looked at."""
     machine = desk.store.snapshot.machine
-    return machine.topology.nvlink if machine is not None else None
+    return machine.topology if machine is not None else None
 
 
 async def judged(
@@ -85,7 +94,7 @@ async def judged(
     try:
         async with aclosing(samples) as stream:  # type: ignore[type-var]
             async for sample in stream:
-                judge.take(sample, desk.store.snapshot.throughput, session=session_of(desk), nvlink=nvlink_of(desk))
+                judge.take(sample, desk.store.snapshot.throughput, session=session_of(desk), topology=topology_of(desk))
                 yield sample, judge.diagnosis
     finally:
         asking.cancel()

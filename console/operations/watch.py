@@ -50,7 +50,7 @@ def parse_gpu_file(data: bytes, fields: Sequence[str] = ()) -> list[GpuSample]:
 
 async def watch_gpus(desk: Desk, *, hz: float = 10.0) -> None:
     """Keep `gpus` and `gpu_history` of the store fresh; never returns."""
-    from console.operations.diagnosis import Judge, nvlink_of, session_of
+    from console.operations.diagnosis import Judge, session_of, topology_of
 
     history: deque[tuple[float, tuple[float | None, ...]]] = deque(maxlen=HISTORY_S)
     second: list[GpuSample] = []
@@ -67,7 +67,7 @@ async def watch_gpus(desk: Desk, *, hz: float = 10.0) -> None:
                 second.append(sample)
             fields: dict[str, Any] = {"gpus": sample, "gpu_history": tuple(history)}
             speed = desk.store.snapshot.throughput
-            if judge.take(sample, speed, session=session_of(desk), nvlink=nvlink_of(desk)):
+            if judge.take(sample, speed, session=session_of(desk), topology=topology_of(desk)):
                 fields |= {"diagnosis": judge.diagnosis, "peak_w": judge.peak_w,
                            "energy_j_per_token": judge.energy_j_per_token}  # fmt: skip
             desk.store.update(**fields)

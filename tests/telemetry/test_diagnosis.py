@@ -21,7 +21,7 @@ from console.telemetry.diagnosis.judge import RULES, diagnose
 from console.telemetry.diagnosis.window import Window, window
 from console.telemetry.throttle import throttle_words
 from console.telemetry.throughput import Speeds, from_metrics
-from tests.telemetry.series import Load, every, only, ours, seen
+from tests.telemetry.series import SESSION, Load, every, only, ours, seen, series
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -210,3 +210,13 @@ def test_the_instantaneous_peak_and_the_one_second_mean_are_both_kept() -> None:
     rows = [row for _, each in served() for row in each.gpus]
     assert max(row.watts.high for row in rows if row.watts) == pytest.approx(831.1)
     assert max(row.last.power_mean_w or 0 for row in rows) <= 532
+
+
+def test_refused_peers_are_the_first_thing_to_try_against_waiting_on_links() -> None:
+    gpus, speeds = series(SPIN)
+    free, refused = (
+        diagnose(window(gpus, speeds, session=SESSION, nvlink=False, refused=word)) for word in ("", "CNS")
+    )
+    assert free.bound is refused.bound is Bound.LINK_LATENCY
+    assert refused.knobs[0].startswith("peer access between GPUs: CNS, not supported by the chipset")
+    assert refused.knobs[1:] == free.knobs

@@ -104,6 +104,8 @@ class Window:
     session: int = 0
     """Of the run that is watched; 0 when it is not known."""
     nvlink: bool | None = None
+    refused: str = ""
+    """The word with which a GPU may not reach another: `CNS`, `GNS`."""
     foreign: tuple[tuple[int, HostProcess, float | None], ...] = field(default=())
     """(GPU index, process, MiB held) of processes that are no part of the engine."""
 
@@ -152,6 +154,7 @@ def window(
     *,
     session: int = 0,
     nvlink: bool | None = None,
+    refused: str = "",
 ) -> Window:
     """Return the window of samples: the newest seconds of work, or of rest where the work is over.
 
@@ -160,6 +163,7 @@ def window(
         speeds: The engine's, of the same seconds.
         session: Session of the run's processes: what else holds a GPU is another tenant.
         nvlink: Whether the GPUs are joined by more than PCIe.
+        refused: The word with which peer access is refused, empty where it is not.
     """
     work = work_of(gpus, speeds)
     known = list(work.samples)
@@ -191,6 +195,7 @@ def window(
         processes=host.processes if host else (),
         session=session,
         nvlink=nvlink,
+        refused=refused,
         foreign=_foreign(known[-1], host, session),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from console.domain.diagnosis import Bound, Diagnosis
+from console.domain.topology import PEERS
 from console.telemetry.diagnosis.rule import at_least, at_most, facts, pct, sign, verdict
 from console.telemetry.diagnosis.window import Window
 
@@ -104,12 +105,21 @@ def link_latency(seen: Window) -> Diagnosis | None:
             "tok/s that does not move when more requests share a step",
         ),
         knobs=(
+            *_peer_knobs(seen),
             "more requests in a step: the all-reduces of a layer cost nearly the same (max-running-requests, concurrency)",
             "fewer GPUs in a group: a smaller tp-size with dp-size or dp-attention",
             "fewer or fused all-reduces, where the fused one is made for this link",
             "CUDA graphs, so that launching adds nothing to the waiting",
         ),
     )
+
+
+def _peer_knobs(seen: Window) -> tuple[str, ...]:
+    """Return what to try where GPUs may not reach each other: then every all-reduce goes through the host's memory."""
+    if not seen.refused:
+        return ()
+    why = PEERS.get(seen.refused, seen.refused)
+    return (f"peer access between GPUs: {seen.refused}, {why} (key 8); IOMMU and ACS off, or a driver that allows it",)
 
 
 def link_bandwidth(seen: Window) -> Diagnosis | None:
@@ -128,6 +138,7 @@ def link_bandwidth(seen: Window) -> Diagnosis | None:
         seen,
         refuted_by=("tok/s that rises with the batch at the same traffic", "traffic that is no all-reduce: offloading"),
         knobs=(
+            *_peer_knobs(seen),
             "fewer bytes: quantised all-reduce, dp-attention, expert parallelism instead of tensor parallelism",
             "no CPU offloading, no hierarchical cache over this link",
             "the link at its best: gen and width of every GPU (tokwatt gpus --why)",
