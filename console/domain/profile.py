@@ -46,6 +46,8 @@ PROCESS, DOCKER_RUN, SLURM, SYSTEMD_RUN = "process", "docker-run", "slurm", "sys
 """The ways of launching, as `via` under `[launch]` names them."""
 
 VIAS = (PROCESS, DOCKER_RUN, SLURM, SYSTEMD_RUN)
+VIA_TABLES = {DOCKER_RUN: "docker", SLURM: "slurm", SYSTEMD_RUN: "systemd"}
+"""The table under `[launch]` that each of them reads."""
 
 
 @dataclass(frozen=True, slots=True)

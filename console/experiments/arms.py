@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from console.domain.experiment import BASE, Arm, ArmSpec, ExperimentSpec
 from console.domain.patch import Patch
-from console.domain.profile import ArgValue, Profile, Secret
+from console.domain.profile import VIA_TABLES, ArgValue, LaunchSection, Profile, Secret
 from console.engines.registry import engine
 from console.errors import RefusedError
 from console.patching.process import unreached
@@ -71,6 +71,8 @@ def words(before: Profile, after: Profile) -> tuple[str, ...]:
         elif new.env[name] != old.env.get(name):
             secret = new.env[name]
             found.append(f"{name}=…" if isinstance(secret, Secret) else f"{name}={secret}")
+    if _way(old) != _way(new):
+        found.append(" ".join([f"via {new.via}", *_told(old, new)]))
     found += [f"+ patch {name}" for name in after.patches_on if name not in before.patches_on]
     found += [f"− patch {name}" for name in before.patches_on if name not in after.patches_on]
     return tuple(found)
@@ -82,7 +84,9 @@ def launch_key(profile: Profile, find: Find) -> str:
     plain = {name: value for name, value in profile.launch.args.items() if value is not False}
     ordered = replace(profile, launch=replace(profile.launch, args=dict(sorted(plain.items()))))
     env = {name: repr(value) for name, value in sorted(profile.launch.env.items())}
-    return json.dumps([adapter.command(ordered), env, profile.launch.workdir, _reached(profile, find)])
+    return json.dumps(
+        [adapter.command(ordered), env, profile.launch.workdir, _reached(profile, find), *_way(profile.launch)]
+    )
 
 
 def in_force_key(profile: Profile, resolved: Mapping[str, object], find: Find) -> str:
@@ -99,9 +103,25 @@ def in_force_key(profile: Profile, resolved: Mapping[str, object], find: Find) -
         if value is not False and name.replace("-", "_") not in resolved
     }
     env = {name: repr(value) for name, value in sorted(profile.launch.env.items())}
-    parts = [settled, untold, env, profile.launch.workdir, _reached(profile, find)]
+    parts = [settled, untold, env, profile.launch.workdir, _reached(profile, find), *_way(profile.launch)]
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _way(launch: LaunchSection) -> list[object]:
+    """Return the container, job or scope that a launch makes; nothing for a plain process, as before there were any."""
+    table = VIA_TABLES.get(launch.via)
+    return [launch.via, asdict(getattr(launch, table))] if table else []
+
+
+def _told(old: LaunchSection, new: LaunchSection) -> list[str]:
+    """Return what a launch's container, job or scope has otherwise than another's."""
+    table = VIA_TABLES.get(new.via)
+    if table is None:
+        return []
+    before, after = asdict(getattr(old, table)), asdict(getattr(new, table))
+    changed = {name: value for name, value in after.items() if value != before[name]}
+    return [f"{name} {' '.join(value) if isinstance(value, tuple) else value}" for name, value in changed.items()]
 
 
 def _reached(profile: Profile, find: Find) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from console.domain.host import LinkState
-from console.domain.profile import Profile
+from console.domain.profile import DOCKER_RUN, Profile
 from console.errors import UsageError
 from console.operations.desk import Desk
 from console.remote.link import HostLink
@@ -110,6 +110,9 @@ def at_home(profile: Profile, home: str) -> Profile:
         return home.rstrip("/") + path[1:] if path == "~" or path.startswith("~/") else path
 
     launch = profile.launch
+    docker = replace(launch.docker, options=tuple(there(word) for word in launch.docker.options))
+    if launch.via == DOCKER_RUN:  # its other paths are the container's, whose home is not known
+        return replace(profile, launch=replace(launch, docker=docker))
     args = {name: there(value) if isinstance(value, str) else value for name, value in launch.args.items()}
     env = {name: there(value) if isinstance(value, str) else value for name, value in launch.env.items()}
     return replace(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from console.config.vias import of_scope
-from console.domain.profile import DOCKER_RUN, PROCESS, SLURM, SYSTEMD_RUN, Profile
+from console.domain.profile import DOCKER_RUN, PROCESS, SYSTEMD_RUN, VIA_TABLES, Profile
 from console.operations import ways
 
-_TABLES = {DOCKER_RUN: "docker", SLURM: "slurm", SYSTEMD_RUN: "systemd"}
 _INWARD = ("127.0.0.1", "localhost", "::1")
 _GPUS = ("--gpus", "--runtime", "--device", "--privileged")
 
@@ -28,7 +27,7 @@ def remarks(profile: Profile) -> list[Remark]:
     """Return what does not go with a profile's way of launching, from the file alone."""
     launch = profile.launch
     found = []
-    for via, table in _TABLES.items():
+    for via, table in VIA_TABLES.items():
         key = next((key for key in profile.origins if key.startswith(f"launch.{table}.")), "")
         if key and via != launch.via:
             said = f"[launch.{table}] is not used: via is {launch.via}"

@@ -18,7 +18,7 @@ from console.config.profiles import load_profile, parse_profile
 from console.domain.activity import Activity, Outcome
 from console.domain.machine import compact
 from console.domain.measurement import Measurement
-from console.domain.profile import Profile, Secret
+from console.domain.profile import VIA_TABLES, Profile, Secret
 from console.domain.text import clean
 from console.errors import RefusedError, UsageError
 from console.operations.desk import Desk
@@ -226,6 +226,10 @@ def plain_profile(profile: Profile) -> dict[str, Any]:
     tables["host"] = _differing(profile.host, base.host)
     tables["engine"] = {"kind": profile.engine.kind, **_differing(profile.engine, base.engine)}
     launch: dict[str, Any] = {"port": profile.launch.port, "workdir": profile.launch.workdir}
+    if profile.launch.via != base.launch.via:
+        launch["via"] = profile.launch.via
+    for name in VIA_TABLES.values():
+        launch[name] = _differing(getattr(profile.launch, name), getattr(base.launch, name))
     secret_args = {name: _told_secret(value) for name, value in profile.launch.secret_args.items()}
     launch["args"] = {**_toml_plain(profile.launch.args), **secret_args}
     launch["env"] = {name: _told_secret(value) for name, value in profile.launch.env.items()}
@@ -261,7 +265,7 @@ def _changes(tables: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
             found[(name,)] = value
             continue
         for key, inner in value.items():
-            if name == "launch" and key in ("args", "env"):
+            if name == "launch" and key in ("args", "env", *VIA_TABLES.values()):
                 found.update({(name, key, one): argument for one, argument in inner.items()})
             else:
                 found[(name, key)] = inner

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import tomli_w
 
 from console.config.profiles import parse_profile
+from console.domain.patch import Patch
 from console.domain.profile import DOCKER_RUN, SLURM, SYSTEMD_RUN, Profile
+from console.experiments import arms
 from console.operations import profiles, units, ways
 from console.operations.via_check import remarks
+from console.operations.winner import plain_profile
 
 SECRET = "hf_0123456789abcdefghijklmn"
 
@@ -90,6 +94,36 @@ def test_a_models_path_through_the_mounts(options: str, path: str, outside: list
 )
 def test_whether_the_port_is_reached(options: str, fault: str) -> None:
     assert ways.reach_fault(docker(options)) == fault
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'via = "docker-run"\n[launch.docker]\nimage = "img"\noptions = ["--gpus", "all"]\nentrypoint = "engine"\n',
+        'via = "slurm"\n[launch.slurm]\npartition = "gpu"\noptions = ["-N", "1"]\n',
+        'via = "systemd-run"\n[launch.systemd]\nmanager = "system"\nproperties = { MemoryMax = "1G" }\n',
+    ],
+)
+def test_a_saved_winner_is_launched_as_it_was_measured(text: str) -> None:
+    profile = profile_of(text)
+    kept = parse_profile(tomli_w.dumps(plain_profile(profile)), "kept.toml")
+    assert kept.launch == profile.launch
+
+
+def test_another_image_is_another_launch() -> None:
+    def key(profile: Profile) -> tuple[str, str]:
+        return arms.launch_key(profile, find_patch), arms.in_force_key(profile, {"tp_size": 1}, find_patch)
+
+    one, other = docker('"--gpus", "all"'), docker('"--gpus", "device=1"')
+    assert key(one)[0] != key(other)[0] and key(one)[1] != key(other)[1]
+    assert arms.words(one, other) == ("via docker-run options --gpus device=1",)
+    assert arms.words(profile_of(""), profile_of('via = "slurm"', '[launch.slurm]\npartition = "a"\n')) == (
+        "via slurm partition a",
+    )
+
+
+def find_patch(name: str) -> Patch:
+    raise AssertionError(name)
 
 
 def test_what_does_not_go_together() -> None:
