@@ -109,7 +109,7 @@ def in_force_key(profile: Profile, resolved: Mapping[str, object], find: Find) -
 
 
 def _way(launch: LaunchSection) -> list[object]:
-    """Return the container, job or scope that a launch makes; nothing for a plain process, as before there were any."""
+    """Return the container, job or scope that a launch makes; nothing for a plain process."""
     table = VIA_TABLES.get(launch.via)
     return [launch.via, asdict(getattr(launch, table))] if table else []
 

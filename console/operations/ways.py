@@ -190,6 +190,11 @@ def shown(profile: Profile, argv: Sequence[str]) -> list[str]:
     return [word.replace(RUN, "RUN") for word in way(profile, argv).words]
 
 
+def _quoted(word: str) -> str:
+    """Return a word for a shell, which shall still see a `~/` in front."""
+    return "~/" + shlex.quote(word[2:]) if word.startswith("~/") and len(word) > 2 else shlex.quote(word)
+
+
 def shell_words(profile: Profile, shown: Sequence[str]) -> list[str]:
     """Return the words of a launch, quoted for a shell.
 
@@ -199,7 +204,7 @@ def shell_words(profile: Profile, shown: Sequence[str]) -> list[str]:
     """
     found = way(profile, shown)
     opened = {shlex.quote(RUN): "RUN", shlex.quote(f"tokwatt-{RUN}"): "tokwatt-RUN"}
-    quoted = [opened.get(word, word) for word in map(shlex.quote, found.before)]
+    quoted = [opened.get(word, word) for word in map(_quoted, found.before)]
     if profile.launch.docker.entrypoint == "replace" and profile.launch.via == DOCKER_RUN:
         quoted[-2] = shown[0]  # it was quoted before
     return [*quoted, *found.argv]

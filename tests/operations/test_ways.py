@@ -12,6 +12,7 @@ from console.domain.patch import Patch
 from console.domain.profile import DOCKER_RUN, SLURM, SYSTEMD_RUN, Profile
 from console.experiments import arms
 from console.operations import profiles, units, ways
+from console.operations.opening import at_home
 from console.operations.via_check import remarks
 from console.operations.winner import plain_profile
 
@@ -54,6 +55,13 @@ def test_a_job_and_a_scope_inherit_all(via: str, name: str) -> None:
     assert ways.inherited(profile, {"A": "1"}) == {"A": "1"}
     assert ways.way(profile, ("x",)).before[0] == name
     assert "A=1" not in ways.way(profile, ("x",)).words
+
+
+def test_a_home_folder_is_the_hosts() -> None:
+    profile = docker('"-v", "~/my models:/models"')
+    assert "-v ~/'my models:/models' img" in profiles.shell_command(profile)
+    there = at_home(profile, "/home/ada")
+    assert there.launch.docker.options == ("-v", "/home/ada/my models:/models")
 
 
 def test_what_the_host_looks_after() -> None:
