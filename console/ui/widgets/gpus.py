@@ -129,7 +129,7 @@ class Gpus(Painting, Framed, can_focus=True):
         if right and snapshot.peak_w is not None and self.size.width >= 60:
             right += f" · peak {snapshot.peak_w:,.0f}"
         left = snapshot.gpus.headroom_w if snapshot.gpus is not None else None
-        if right and left is not None and self.size.width >= 84:
+        if right and left is not None and self.size.width >= 70:
             right += f" · headroom {left:,.0f}"
         old = readings_age(snapshot.gpus)
         if old is not None and old > STALE_S:
@@ -154,7 +154,7 @@ class Gpus(Painting, Framed, can_focus=True):
             ]
         old = readings_age(sample)
         stale = " dim" if old is not None and old > STALE_S else ""
-        means = width >= 92 and any(gpu.power_mean_w is not None for gpu in sample.gpus)
+        means = width >= 76 and any(gpu.power_mean_w is not None for gpu in sample.gpus)
         rest = width - 52 - 6 * means
         bar_width = max(6, min(40, rest * 5 // 9)) if rest >= 14 else max(4, rest)
         past = max(0, min(30, rest - bar_width)) if rest >= 14 else 0
