@@ -69,7 +69,7 @@ def _peeled(
 ) -> PatchPlan:
     """Return the plan with every patch named that lies over it, where only several together explain it."""
     near = [item for item in others if item.patch.name != plan.patch.name and set(item.files) & set(plan.files)]
-    waiting = [item for item in reversed(near) if item.state in (DiskState.ON, DiskState.DRIFTED)]
+    waiting = list(reversed(near))  # also those that look off: they may lie under one that has not been peeled yet
     off: list[str] = []
     moved = True
     while moved:

@@ -50,16 +50,21 @@ EDITS = st.lists(edit(), min_size=1, max_size=3, unique_by=lambda one: (one.file
 SETS = st.lists(EDITS, min_size=1, max_size=4)
 
 
+def untouched(known: list[Patch], eol: str = "\n") -> Scene:
+    """Return a package of numbered lines with the patches planned on it."""
+    text = "".join(f"line {row}{eol}" for row in range(ROWS)).encode()
+    files: dict[str, bytes | None] = dict.fromkeys(FILES, text)
+    return judged(Scene(Package("eng", "/eng", None), Facts("eng", None, None), files, {"head": {}}, {}), known)
+
+
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(SETS, st.sampled_from(["\n", "\r\n"]), st.data())
 def test_any_set_in_any_order_goes_back_to_the_very_bytes(
     made: list[list[Edit]], eol: str, data: st.DataObject
 ) -> None:
-    text = "".join(f"line {row}{eol}" for row in range(ROWS)).encode()
-    files: dict[str, bytes | None] = dict.fromkeys(FILES, text)
     known = numbered(made)
-    engine = Package("eng", "/eng", None)
-    scene = judged(Scene(engine, Facts("eng", None, None), files, {"head": {}}, {}), known)
+    scene = untouched(known, eol)
+    files = scene.files
     on: list[str] = []
     for name in data.draw(st.permutations([patch.name for patch in known])):
         item = scene.plan_of(name)
@@ -84,6 +89,21 @@ def test_any_set_in_any_order_goes_back_to_the_very_bytes(
         else:
             raise AssertionError(f"none of {waiting} can go")
     assert scene.files == files
+
+
+def test_of_three_inserts_at_one_place_the_lower_two_are_told_to_lie_under_the_others() -> None:
+    before = [Edit("a.py", "line 0\nline 1", f"new {number}", kind=EditKind.INSERT_BEFORE) for number in range(3)]
+    further = Edit("b.py", "line 3", "other")
+    scene = untouched([Patch("p0", edits=(before[0],)), Patch("p1", edits=(before[1],)),
+                       Patch("p2", edits=(before[2], further))])  # fmt: skip
+    for name in ("p0", "p1", "p2"):
+        scene = scene.after(to_on(scene.plan_of(name), False, False), name, True)
+    assert [scene.plan_of(name).state for name in ("p0", "p1", "p2")] == [
+        DiskState.DRIFTED,
+        DiskState.DRIFTED,
+        DiskState.ON,
+    ]
+    assert set(scene.plan_of("p0").under) == {"p1", "p2"} and scene.plan_of("p1").under == ("p2",)
 
 
 async def test_a_patch_of_ours_that_looks_off_under_another_is_not_written_twice(
