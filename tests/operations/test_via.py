@@ -179,6 +179,8 @@ async def test_one_that_ignores_sigterm_is_killed(via: str, tmp_path: Path, loca
     said = list[str]()
     desk = desk_of(local, profile_of(tmp_path, via, stubborn=True), said)
     await ready(desk)
+    ends = {DOCKER_RUN: "ends container ", SLURM: "ends job 1, ", SYSTEMD_RUN: "ends scope tokwatt-"}
+    assert ends[via] in await server.blast_radius(desk)
     ended = await server.stop(desk, grace_s=0.5)
     assert (ended.phase, ended.exit_status) == (RunPhase.EXITED, 137)
     words = {
