@@ -22,6 +22,10 @@ from console.journal.requests import requests_of as _requests_of
 __all__ = ["Comparison", "Imported", "Result", "compare", "find_run", "import_results", "listed"]
 
 
+MOST_RUNS = 20_000
+"""Runs that a list has at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One thing that is not the same in two runs."""
@@ -100,9 +104,9 @@ async def listed(
     """
     entries = [
         entry
-        for entry in await Journal().runs(host=host)
+        for entry in await Journal().runs(host=host, limit=MOST_RUNS)
         if set(tags) <= set(entry.tags) and (not engine or entry.engine == engine)
-        if not find or find.lower() in _found_in(entry)
+        if not find or find.lower() in found_in(entry)
     ]
     if sort == "best":
         entries.sort(key=lambda entry: -(entry.best_tok_s or 0.0))
@@ -111,7 +115,8 @@ async def listed(
     return tuple(entries)
 
 
-def _found_in(entry: RunEntry) -> str:
+def found_in(entry: RunEntry) -> str:
+    """Return the words by which a run is found, in small letters."""
     patches = entry.identity.get("patches_on") or ()
     return " ".join((entry.id, entry.host, entry.profile, entry.note, *entry.tags, *map(str, patches))).lower()
 

@@ -151,3 +151,10 @@ def clock(seconds: float) -> str:
 def per(value: float | None, unit: str, digits: int = 0) -> str:
     """Return a number with its unit, or a dash."""
     return f"{dash(value, digits)} {unit}"
+
+
+def nice(least: float) -> float:
+    """Return a round step for an axis, not above the one asked for."""
+    least = max(least, 1e-6)
+    size = 10.0 ** math.floor(math.log10(least))
+    return max(size * part for part in (1, 2, 2.5, 5) if size * part <= least)

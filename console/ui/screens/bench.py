@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import ClassVar
@@ -17,7 +16,7 @@ from textual.worker import Worker
 from console.domain.measurement import Measurement, Percentiles, SweepProgress
 from console.domain.text import clean, dash
 from console.state.store import Snapshot
-from console.ui.drawing import Span, bar, fit, width_of
+from console.ui.drawing import Span, bar, fit, nice, width_of
 from console.ui.widgets.activity import Receipt
 from console.ui.widgets.compact import CompactGauges
 from console.ui.widgets.frame import Framed
@@ -65,12 +64,6 @@ def pair(of: Sequence[Percentiles], scale: float, digits: int) -> str:
     """Return the means of median and 99th percentile."""
     middle, high = mean([p.p50_ms for p in of]), mean([p.p99_ms for p in of])
     return " / ".join(dash(None if value is None else value / scale, digits) for value in (middle, high))
-
-
-def nice(least: float) -> float:
-    """Return a round step for an axis, not above the one asked for."""
-    size = 10.0 ** math.floor(math.log10(max(least, 1.0)))
-    return max(size * part for part in (1, 2, 2.5, 5) if size * part <= max(least, 1.0))
 
 
 def cells(done: Sequence[Measurement]) -> list[str]:

@@ -2,241 +2,285 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+import json
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.widgets import Input
 
-from console.domain.text import clean, dash
-from console.ui.drawing import Span, fit
-from console.ui.screens.bench import HEAD, cells
-from console.ui.widgets.frame import Framed
+from console.errors import UsageError
+from console.ui.widgets.comparison import ComparisonLines
+from console.ui.widgets.key_line import KeyLine
 from console.ui.widgets.lines import Lines
-from console.ui.worker import launch
+from console.ui.widgets.plot_pane import PlotPane
+from console.ui.widgets.runs import RunLines
+from console.ui.worker import launch, owner
 
 if TYPE_CHECKING:
     from console.journal.records import RunEntry
-    from console.operations.compare import Comparison
 
+LIST_KEYS = (
+    ("space", "mark two"), ("c", "compare"), ("v", "plots"), ("e", "experiment"), ("/", "filter"), ("s", "sort"),
+    ("t", "tag"), ("n", "note"), ("x", "export"), ("o", "identity"), ("esc", "back"),
+)  # fmt: skip
+COMPARE_KEYS = (
+    ("space", "mark"), ("a", "all"), ("enter", "experiment of the marked"), ("v", "plots"), ("tab", "list"),
+    ("esc", "close"),
+)  # fmt: skip
+VIEWS = ("", "throughput", "pareto", "power")
+"""What stands below the list: the comparison, or a plot."""
 
-class ComparisonLines(Lines, Framed):
-    """Two runs side by side: what they reached, and what is not the same in them."""
-
-    def __init__(self) -> None:
-        super().__init__(id="comparison")
-        self.rows: list[list[Span]] = []
-
-    def fill(self, found: Comparison) -> None:
-        """Show a comparison."""
-        a, b = found.a, found.b
-        self.entitle("c", f"A {clean(a.id)} {clean(a.profile)}  B {clean(b.id)} {clean(b.profile)}", "esc closes")
-        self.rows = [
-            [
-                (
-                    f"  {'concurrency':>11}  {'A tok/s':>9}  {'B tok/s':>9}  {'B to A':>8}  {'A J/tok':>8}  {'B J/tok':>8}",
-                    "dim",
-                )
-            ]
-        ]
-        for rung in found.rungs:
-            change = None if rung.ratio is None else (rung.ratio - 1) * 100
-            said = "—" if change is None else f"{change:+.1f} %"
-            ink = "dim" if change is None or abs(change) < 1 else "good" if change > 0 else "bad"
-            self.rows.append(
-                [
-                    (f"  {rung.concurrency:>11,}  {dash(rung.a_tok_s):>9}  {dash(rung.b_tok_s):>9}  ", "strong"),
-                    (f"{said:>8}  ", ink),
-                    (f"{dash(rung.a_j_per_token, 2):>8}  {dash(rung.b_j_per_token, 2):>8}  ", ""),
-                    (clean(rung.note), "warn"),
-                ]
-            )
-        if found.note:
-            self.rows.append([("  ! ", "warn"), (clean(found.note), "warn")])
-        same = "  the same arguments, patches, versions and GPUs" if not found.differences else "  what is not the same"
-        self.rows += [[], [(same, "dim")]]
-        for each in found.differences:
-            left, right = (fit(clean(_short(value)), 36) for value in (each.a, each.b))
-            self.rows.append([(f"  {fit(clean(each.what), 34)}  ", ""), (f"{left}  ", "removed"), (right, "added")])
-        self.changed(keep=False)
-
-    def count(self) -> int:
-        """Return how many rows there are."""
-        return len(self.rows)
-
-    def line(self, index: int, width: int) -> Sequence[Span]:
-        """Return one row."""
-        return self.rows[index]
-
-
-def _short(value: object) -> str:
-    return "—" if value is None else ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-class RunLines(Lines, Framed):
-    """Runs, newest first; the one under the cursor opens into its rungs."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "mark", show=False)]
-
-    def __init__(self) -> None:
-        super().__init__(id="runs")
-        self.entries: tuple[RunEntry, ...] = ()
-        self.rows: list[tuple[RunEntry, int | None]] = []
-        self.opened: set[tuple[str, str]] = set()
-        self.marked: list[RunEntry] = []
-        """A and B of a comparison."""
-        self.read = False
-        self.entitle("6", "Runs", "enter opens · space marks two, c compares, e experiment · esc closes")
-
-    def fill(self, entries: Sequence[RunEntry]) -> None:
-        """Show runs."""
-        self.entries, self.read = tuple(entries), True
-        if entries:
-            self.opened.add((entries[0].host, entries[0].id))
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        self.rows = []
-        for entry in self.entries:
-            self.rows.append((entry, None))
-            if (entry.host, entry.id) in self.opened:
-                self.rows += [(entry, rung) for rung in sorted({one.concurrency_limit for one in entry.measurements})]
-        self.changed()
-
-    def action_choose(self) -> None:
-        """Open or close a run."""
-        if self.rows:
-            entry, _ = self.rows[self.cursor]
-            self.opened ^= {(entry.host, entry.id)}
-            self._lay_out()
-
-    def action_mark(self) -> None:
-        """Mark the run under the cursor as A or B, or take the mark back; a third takes the place of the first."""
-        if not self.rows:
-            return
-        entry, _ = self.rows[self.cursor]
-        same = [each for each in self.marked if (each.host, each.id) == (entry.host, entry.id)]
-        self.marked = [each for each in self.marked if each not in same] if same else [*self.marked[-1:], entry]
-        self.refresh()
-
-    def mark_of(self, entry: RunEntry) -> str:
-        """Return `A` or `B`."""
-        keys = [(each.host, each.id) for each in self.marked]
-        return "AB"[keys.index((entry.host, entry.id))] if (entry.host, entry.id) in keys else " "
-
-    def count(self) -> int:
-        """Return heading and rows."""
-        return len(self.rows)
-
-    def line(self, index: int, width: int) -> Sequence[Span]:
-        """Return a run or one of its rungs."""
-        entry, rung = self.rows[index]
-        mark: Span = ("▌" if index == self.cursor else " ", "accent")
-        if rung is not None:
-            done = [one for one in entry.measurements if one.concurrency_limit == rung]
-            tainted = any(one.tainted for one in done)
-            text = "".join(f"{text:>{size}}  " for text, (_, size) in zip(cells(done), HEAD[1:], strict=True))
-            return [
-                mark,
-                (f"  {rung:>9,}  ", "strong"),
-                (text, "warn" if tainted else ""),
-                ("! tainted" if tainted else "", "warn"),
-            ]
-        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.started_at))
-        sign = "▾" if (entry.host, entry.id) in self.opened else "▸"
-        badge: list[Span] = [(f" {clean(entry.badge)} ", "cursor accent strong"), (" ", "")] if entry.badge else []
-        return [
-            mark,
-            (self.mark_of(entry), "accent strong"),
-            (f" {sign} ", "dim"),
-            *badge,
-            (fit(clean(entry.id), 16), "strong"),
-            (f" {began}  ", "dim"),
-            (fit(clean(entry.host), 14), ""),
-            (fit(clean(entry.profile), 26), "function"),
-            (f"{dash(entry.best_tok_s):>9}", "strong"),
-            (" tok/s best  ", "dim"),
-            (f"{len(entry.measurements)} measured", "dim"),
-        ]
-
-    def empty(self) -> Sequence[Sequence[Span]]:
-        """Say what would be here."""
-        said = "nothing was measured yet: b in the cockpit measures" if self.read else "reading the journal…"
-        return [[], [("  every run with what was measured of it", "dim")], [(f"  {said}", "dim")]]
+FORMS = {"j": "jsonl", "c": "csv", "m": "markdown", "b": "bench"}
+ENDINGS = {"jsonl": "jsonl", "csv": "csv", "markdown": "md", "bench": "jsonl"}
 
 
 class RunsScreen(Screen[None]):
     """The journal."""
 
-    CSS = "#runs { height: 1fr; } #comparison { height: 2fr; display: none; }"
+    CSS = """
+    RunsScreen {
+        #runs { height: 1fr; }
+        #comparison, #plot-pane { height: 2fr; display: none; }
+        #filter { height: 1; display: none; background: $panel; }
+    }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "go_back", show=False),
         Binding("q,6", "dismiss", show=False),
         Binding("c", "compare", show=False),
         Binding("e", "experiment", show=False),
+        Binding("v", "next_view", show=False),
+        Binding("slash", "filter", show=False),
+        Binding("s", "sort", show=False),
+        Binding("t", "tag", show=False),
+        Binding("n", "note", show=False),
+        Binding("x", "export", show=False),
+        Binding("o", "identity", show=False),
+        Binding("tab", "app.focus_next", show=False),
     ]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._view = ""
+        self._of: tuple[RunEntry, ...] = ()
+        """The runs that are compared or plotted."""
+
     def compose(self) -> ComposeResult:
-        """Show the list, and room for a comparison."""
+        """Show the list, and room for a comparison and plots."""
         yield RunLines()
         yield ComparisonLines()
-
-    def action_go_back(self) -> None:
-        """Close the comparison, then the screen."""
-        below = self.query_one(ComparisonLines)
-        if below.display:
-            below.display = False
-            self.query_one(RunLines).focus()
-        else:
-            self.dismiss()
-
-    def action_compare(self) -> None:
-        """Compare the two marked runs; what is not alike is refused."""
-        from console.errors import UsageError
-        from console.ui.worker import owner
-
-        marked = self.query_one(RunLines).marked
-        if len(marked) != 2:
-            owner(self).tell(UsageError("two runs are compared: space marks A, then B", hint="then c"))
-            return
-
-        async def compare() -> None:
-            from console.operations import compare
-
-            a, b = marked
-            below = self.query_one(ComparisonLines)
-            below.fill(await compare.compare(f"{a.host}:{a.id}", f"{b.host}:{b.id}"))
-            below.display = True
-
-        launch(owner(self), compare, group="compare", exclusive=True)
-
-    def action_experiment(self) -> None:
-        """Make an experiment of what differs between the two marked runs, its plan on screen; none marked: show them all."""
-        from console.ui.screens.experiment import ExperimentScreen
-        from console.ui.worker import owner
-
-        marked = self.query_one(RunLines).marked
-
-        async def make() -> None:
-            from console.operations.experiments_new import write_from_runs
-
-            path = None
-            if len(marked) == 2:
-                a, b = marked
-                path = await write_from_runs(f"{a.host}:{a.id}", f"{b.host}:{b.id}")
-            await self.app.push_screen(ExperimentScreen(path))
-
-        launch(owner(self), make, group="experiment file", exclusive=True)
+        yield PlotPane()
+        words = Input(placeholder="words that id, profile, host, note, tags or patches hold", id="filter", compact=True)
+        words.cursor_blink = False
+        yield words
+        yield KeyLine(*LIST_KEYS)
 
     def on_mount(self) -> None:
         """Read the journal."""
-        from console.ui.worker import owner
+        self._runs.focus()
+        self._work("runs", self._read)
 
-        async def read() -> None:
-            from console.operations import compare
+    async def _read(self) -> None:
+        from console.operations import compare
 
-            self.query_one(RunLines).fill(await compare.listed())
+        entries = await compare.listed()
+        if self.is_mounted:
+            self._runs.fill(entries)
 
-        launch(owner(self), read, group="runs", exclusive=True)
+    def _work(self, group: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        launch(owner(self), work, group=group, exclusive=True)
+
+    @property
+    def _runs(self) -> RunLines:
+        return self.query_one(RunLines)
+
+    # below the list
+
+    def action_go_back(self) -> None:
+        """Close the filter, what is below the list, then the screen."""
+        runs, line = self._runs, self.query_one("#filter", Input)
+        if self._of and not line.has_focus:
+            self._close()
+        elif line.display or runs.wanted:
+            line.value = ""
+            line.display = False
+            runs.narrow("")
+            runs.focus()
+        else:
+            self.dismiss()
+
+    def _close(self) -> None:
+        self._of = ()
+        self.query_one(ComparisonLines).display = self.query_one(PlotPane).display = False
+        self.query_one(KeyLine).show(*LIST_KEYS)
+        self._runs.focus()
+
+    def action_compare(self) -> None:
+        """Compare the two marked runs; why their numbers are not set against each other is said."""
+        self._work("compare", self._compare)
+
+    async def _compare(self, mark_all: bool = False) -> None:
+        from console.operations import compare
+        from console.operations.experiments_new import changes_of_runs
+
+        marked = self._runs.marked
+        if len(marked) != 2:
+            raise UsageError("two runs are compared: space marks A, then B", hint="then c")
+        a, b = marked
+        below = self.query_one(ComparisonLines)
+        below.fill(compare.side_by_side(a, b), changes_of_runs(a, b))
+        if mark_all:
+            below.action_mark_all()
+        self._of, self._view = (a, b), ""
+        self.query_one(PlotPane).display = False
+        below.display = True
+        below.focus()
+        self.query_one(KeyLine).show(*COMPARE_KEYS)
+
+    def action_next_view(self) -> None:
+        """Show the next plot of what is compared, of the marked runs, or of the run under the cursor."""
+        self._work("plot", self._next_view)
+
+    async def _next_view(self) -> None:
+        from console.operations import plots
+
+        chosen = self._runs.chosen
+        entries = self._of or tuple(self._runs.marked) or ((chosen,) if chosen else ())
+        if not entries:
+            raise UsageError("there is no run to draw", hint="b in the cockpit measures one")
+        views = VIEWS if len(entries) == 2 else VIEWS[1:]
+        self._view = views[(views.index(self._view) + 1) % len(views)] if self._of else VIEWS[1]
+        if not self._view:
+            await self._compare()
+            return
+        drawn = await plots.of_runs(entries)
+        self._of = entries
+        pane = self.query_one(PlotPane)
+        pane.show(drawn[self._view], "AB" if len(entries) == 2 else ())
+        self.query_one(ComparisonLines).display = False
+        pane.display = True
+        self._runs.focus()
+        self.query_one(KeyLine).show(("v", "next view"), ("esc", "close"))
+
+    def action_experiment(self) -> None:
+        """Mark what differs between the two marked runs for an experiment; with none marked, show them all."""
+        from console.ui.screens.experiment import ExperimentScreen
+
+        if self._of and self.query_one(ComparisonLines).display:
+            self._work("experiment file", self._build)
+        elif self._runs.marked:
+            self._work("compare", lambda: self._compare(mark_all=True))
+        else:
+            self.app.push_screen(ExperimentScreen())
+
+    def on_lines_chosen(self, event: Lines.Chosen) -> None:
+        """Make an experiment of the marked differences."""
+        if isinstance(event.lines, ComparisonLines):
+            self._work("experiment file", self._build)
+
+    async def _build(self) -> None:
+        from console.operations import experiments_new
+        from console.ui.building import build
+
+        app = owner(self)
+        a, b = self._of
+        profile = app.desk.profile if app.desk is not None else None
+        await build(
+            app,
+            self.query_one(ComparisonLines).picked,
+            base=experiments_new.base_of_run(a, profile),
+            title=f"What makes {b.id} another than {a.id}",
+            name=f"{a.id}-{b.id}",
+            concurrency=experiments_new.common_ladder(a, b),
+        )
+
+    # the list
+
+    def action_filter(self) -> None:
+        """Type what runs must hold; the list follows."""
+        line = self.query_one("#filter", Input)
+        line.display = True
+        line.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Follow the filter."""
+        self._runs.narrow(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go back to the list, filtered."""
+        self.query_one("#filter").display = False
+        self._runs.focus()
+
+    def action_sort(self) -> None:
+        """Sort by the next thing."""
+        self._runs.sort_next()
+
+    def _chosen(self) -> RunEntry:
+        chosen = self._runs.chosen
+        if chosen is None:
+            raise UsageError("no run is under the cursor")
+        return chosen
+
+    def action_tag(self) -> None:
+        """Add and take tags."""
+        self._work("remark", self._tag)
+
+    async def _tag(self) -> None:
+        from console.operations import compare
+        from console.ui.modals.prompt import PromptModal
+
+        entry = self._chosen()
+        said = await owner(self).push_screen_wait(PromptModal(f"tags of {entry.id}: ", " ".join(entry.tags), "words"))
+        if said is not None:
+            wanted = tuple(filter(None, (word.lstrip("#") for word in said.replace(",", " ").split())))
+            gone = [one for one in entry.tags if one not in wanted]
+            await compare.remark(entry, tags=wanted, untag=gone)
+            await self._read()
+
+    def action_note(self) -> None:
+        """Write a note; an empty one takes it away."""
+        self._work("remark", self._note)
+
+    async def _note(self) -> None:
+        from console.operations import compare
+        from console.ui.modals.prompt import PromptModal
+
+        entry = self._chosen()
+        said = await owner(self).push_screen_wait(PromptModal(f"note to {entry.id}: ", entry.note))
+        if said is not None:
+            await compare.remark(entry, note=" ".join(said.split()))
+            await self._read()
+
+    def action_export(self) -> None:
+        """Write the marked runs, else all that are shown, into a file."""
+        self._work("export", self._export)
+
+    async def _export(self) -> None:
+        from console.operations import exports
+        from console.ui.modals.confirm import MenuModal
+        from console.ui.modals.prompt import PromptModal
+
+        app, runs = owner(self), self._runs
+        entries = runs.marked or runs.shown
+        what = f"{len(entries):,} {'marked' if runs.marked else 'shown'} run{'s'[: len(entries) != 1]}"
+        picked = await app.push_screen_wait(MenuModal("Export", [what], list(FORMS.items())))
+        if not picked:
+            return
+        form = FORMS[picked]
+        file = await app.push_screen_wait(PromptModal("write to ", f"runs.{ENDINGS[form]}"))
+        if file:
+            app.say(f"wrote {exports.write(entries, form, file)}")
+
+    def action_identity(self) -> None:
+        """Show under what a run was measured."""
+        self._work("identity", self._identity)
+
+    async def _identity(self) -> None:
+        from console.ui.modals.text import TextModal
+
+        entry = self._chosen()
+        text = json.dumps(entry.identity, indent=2, ensure_ascii=False, default=str)
+        await owner(self).push_screen_wait(TextModal(f"run {entry.id} was measured under", text))

@@ -1,0 +1,164 @@
+"""Comparison of two runs: what each reached, what was asked for otherwise (to be marked), and what else is not alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+
+from console.domain.text import clean, dash
+from console.ui.drawing import Span, fit, wrapped
+from console.ui.widgets.frame import Framed
+from console.ui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from console.operations.compare import Comparison, Rung
+    from console.operations.experiments_new import Change
+
+Row = list[Span]
+WIDE = 112
+
+
+class ComparisonLines(Lines, Framed):
+    """Two runs side by side."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "mark", show=False),
+        Binding("a", "mark_all", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="comparison")
+        self.found: Comparison | None = None
+        self.changes: tuple[Change, ...] = ()
+        self.marked: set[str] = set()
+        """Keys of the changes that an experiment will be made of."""
+        self._rows: tuple[int, list[tuple[Row, Change | None]]] = (0, [])
+
+    def fill(self, found: Comparison, changes: Sequence[Change]) -> None:
+        """Show a comparison, nothing marked."""
+        self.found, self.changes, self.marked = found, tuple(changes), set()
+        a, b = found.a, found.b
+        title = f"A {clean(a.id)} {clean(a.profile)}  B {clean(b.id)} {clean(b.profile)}"
+        self.entitle("c", title, "v plots · esc closes")
+        self._rows = (0, [])
+        self.changed(keep=False)
+        first = next((at for at, (_, change) in enumerate(self.rows) if change is not None), 0)
+        self.cursor = first
+
+    def on_resize(self) -> None:
+        """Lay the rows out anew."""
+        super().on_resize()
+        self._rows = (0, [])
+        self.changed()
+
+    @property
+    def rows(self) -> list[tuple[Row, Change | None]]:
+        """The lines at this width, with the change that a line is about."""
+        width = max(40, self.scrollable_content_region.width or self.size.width - 2)
+        if self._rows[0] != width and self.found is not None:
+            self._rows = (width, list(_rows(self.found, self.changes, width)))
+        return self._rows[1]
+
+    def count(self) -> int:
+        """Return how many rows there are."""
+        return len(self.rows)
+
+    def line(self, index: int, width: int) -> Sequence[Span]:
+        """Return one row, with its mark when it can have one."""
+        row, change = self.rows[index]
+        lead: Span = ("▌" if index == self.cursor else " ", "accent")
+        if change is None:
+            return [lead, *row]
+        if change.barred:
+            return [lead, (" –  ", "dim"), *row]
+        return [lead, ("[x] " if change.key in self.marked else "[ ] ", "accent strong"), *row]
+
+    def action_mark(self) -> None:
+        """Mark the change under the cursor, or take its mark back."""
+        if self.count() and (change := self.rows[self.cursor][1]) is not None:
+            if change.barred:
+                self.app.notify(clean(f"{change.key}: {change.barred}"), markup=False)
+                return
+            self.marked ^= {change.key}
+            self.action_move(1)
+            self.refresh()
+
+    def action_mark_all(self) -> None:
+        """Mark every change that an arm can be made of, or none."""
+        able = {one.key for one in self.changes if not one.barred}
+        self.marked = set() if self.marked >= able else able
+        self.refresh()
+
+    @property
+    def picked(self) -> tuple[Change, ...]:
+        """The marked changes, in their order."""
+        return tuple(one for one in self.changes if one.key in self.marked)
+
+
+def _rows(found: Comparison, changes: Sequence[Change], width: int) -> Iterator[tuple[Row, Change | None]]:
+    if found.refused:
+        for row in wrapped(clean(f"✗ not compared: {found.refused}"), width, "bad", 1):
+            yield row, None
+        yield [(" numbers of unlike runs say nothing about what changed: measure both alike", "dim")], None
+    else:
+        yield [(_head(width), "dim")], None
+        for rung in found.rungs:
+            yield _rung(rung, width), None
+        if found.note:
+            for row in wrapped(clean(f"! {found.note}"), width, "warn", 1):
+                yield row, None
+    yield [], None
+    size = max(14, min(34, width // 3))
+    if changes:
+        yield [(" asked for otherwise", "strong"), ("  space marks, a all, enter makes an experiment", "dim")], None
+        for change in changes:
+            yield _pair(change.key, change.before, change.after, size, width - 5, change.barred), change
+        yield [], None
+    covered = ("argument ", "environment ", "patches_on")
+    rest = [one for one in found.differences if not one.what.startswith(covered)]
+    word = "also not the same: in force, installed, machine" if rest else "the same in force, versions and GPUs"
+    yield [(f" {word}", "dim")], None
+    for each in rest:
+        yield [(" ", ""), *_pair(each.what, each.a, each.b, size, width - 2)], None
+
+
+def _head(width: int) -> str:
+    head = f" {'conc.':>7}  {'A tok/s':>9}  {'B tok/s':>9}  {'B to A, 95 % interval':<24}"
+    if width < WIDE:
+        return head + f"  {'A J/tok':>7} {'B J/tok':>7}"
+    return head + f"  {'TTFT p50 ms':^15}  {'ITL p50 ms':^15}  {'J/token':^13}"
+
+
+def _rung(rung: Rung, width: int) -> Row:
+    change = None if rung.ratio is None else (rung.ratio - 1) * 100
+    said, told = "—" if change is None else f"{change:+.1f} %", rung.interval
+    if told is not None:
+        said += f" [{told.low_pct:+.1f}, {told.high_pct:+.1f}]" + ("" if rung.clear else " noise?")
+    ink = "dim" if change is None or not rung.clear else "good" if change > 0 else "bad"
+    row: Row = [
+        (f" {rung.concurrency:>7,}  {dash(rung.a_tok_s):>9}  {dash(rung.b_tok_s):>9}  ", "strong"),
+        (f"{said:<24}", ink),
+    ]
+    if width < WIDE:
+        row.append((f"  {dash(rung.a_j_per_token, 2):>7} {dash(rung.b_j_per_token, 2):>7}", ""))
+    else:
+        for a, b, digits, size in (
+            (rung.a_ttft_p50_ms, rung.b_ttft_p50_ms, 0, 15),
+            (rung.a_itl_p50_ms, rung.b_itl_p50_ms, 1, 15),
+            (rung.a_j_per_token, rung.b_j_per_token, 2, 13),
+        ):
+            row.append((f"  {f'{dash(a, digits)} → {dash(b, digits)}':^{size}}", ""))
+    return [*row, (f"  {clean(rung.note)}" if rung.note else "", "warn")]
+
+
+def _pair(what: str, a: object, b: object, size: int, width: int, note: str = "") -> Row:
+    half = max(8, (width - size - 4) // 2)
+    left, right = (fit(clean(_short(value)), half) for value in (a, b))
+    row: Row = [(f"{fit(clean(what), size)}  ", ""), (left, "removed"), ("  ", ""), (right.rstrip(), "added")]
+    return [*row, (f"  {clean(note)}", "dim")] if note else row
+
+
+def _short(value: object) -> str:
+    return "—" if value is None else ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

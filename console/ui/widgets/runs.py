@@ -1,0 +1,160 @@
+"""Runs in a list: filtered, sorted, two of them marked; each opens into its rungs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+
+from console.domain.text import clean, dash
+from console.ui.drawing import Span, fit
+from console.ui.screens.bench import HEAD, cells
+from console.ui.widgets.frame import Framed
+from console.ui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from console.journal.records import RunEntry
+
+SORTS = ("newest", "best", "profile", "host")
+
+
+class RunLines(Lines, Framed):
+    """Runs, newest first; the one under the cursor opens into its rungs."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "mark", show=False)]
+
+    def __init__(self) -> None:
+        super().__init__(id="runs")
+        self.entries: tuple[RunEntry, ...] = ()
+        self.rows: list[tuple[RunEntry, int | None]] = []
+        self.opened: set[tuple[str, str]] = set()
+        self.marked: list[RunEntry] = []
+        """A and B of a comparison."""
+        self.read = False
+        self.wanted = ""
+        self.sort = SORTS[0]
+        self._hay: dict[tuple[str, str], str] = {}
+        self._tell()
+
+    def fill(self, entries: Sequence[RunEntry]) -> None:
+        """Show runs."""
+        from console.operations.compare import found_in
+
+        first = not self.read
+        self.entries, self.read = tuple(entries), True
+        self._hay = {(one.host, one.id): found_in(one) for one in entries}
+        fresh = {(one.host, one.id): one for one in entries}
+        self.marked = [fresh[one.host, one.id] for one in self.marked if (one.host, one.id) in fresh]
+        if entries and first:
+            self.opened.add((entries[0].host, entries[0].id))
+        self._lay_out()
+
+    def narrow(self, wanted: str) -> None:
+        """Show only the runs that hold all words of a text."""
+        self.wanted = wanted
+        self._lay_out()
+
+    def sort_next(self) -> None:
+        """Put the runs into the next order."""
+        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self._lay_out()
+
+    @property
+    def shown(self) -> list[RunEntry]:
+        """The runs that the filter leaves, in the chosen order."""
+        words = self.wanted.lower().split()
+        found = [one for one in self.entries if all(word in self._hay[one.host, one.id] for word in words)]
+        if self.sort == "best":
+            return sorted(found, key=lambda one: -(one.best_tok_s or 0.0))
+        if self.sort != "newest":
+            return sorted(found, key=lambda one: str(getattr(one, self.sort)))
+        return found
+
+    @property
+    def chosen(self) -> RunEntry | None:
+        """The run under the cursor."""
+        return self.rows[self.cursor][0] if self.cursor < len(self.rows) else None
+
+    def _tell(self, shown: int = 0) -> None:
+        many = f"{shown:,} of {len(self.entries):,}" if self.wanted else f"{len(self.entries):,}"
+        wanted = f" {clean(self.wanted)}" if self.wanted else ""
+        self.entitle("6", "Runs", f"{many} · / filter{wanted} · s sort: {self.sort}")
+
+    def _lay_out(self) -> None:
+        self.rows = []
+        shown = self.shown
+        self._tell(len(shown))
+        for entry in shown:
+            self.rows.append((entry, None))
+            if (entry.host, entry.id) in self.opened:
+                self.rows += [(entry, rung) for rung in sorted({one.concurrency_limit for one in entry.measurements})]
+        self.changed()
+
+    def action_choose(self) -> None:
+        """Open or close a run."""
+        if self.rows:
+            entry, _ = self.rows[self.cursor]
+            self.opened ^= {(entry.host, entry.id)}
+            self._lay_out()
+
+    def action_mark(self) -> None:
+        """Mark the run under the cursor as A or B, or take the mark back; a third takes the place of the first."""
+        if not self.rows:
+            return
+        entry, _ = self.rows[self.cursor]
+        same = [each for each in self.marked if (each.host, each.id) == (entry.host, entry.id)]
+        self.marked = [each for each in self.marked if each not in same] if same else [*self.marked[-1:], entry]
+        self.refresh()
+
+    def mark_of(self, entry: RunEntry) -> str:
+        """Return `A` or `B`."""
+        keys = [(each.host, each.id) for each in self.marked]
+        return "AB"[keys.index((entry.host, entry.id))] if (entry.host, entry.id) in keys else " "
+
+    def count(self) -> int:
+        """Return heading and rows."""
+        return len(self.rows)
+
+    def line(self, index: int, width: int) -> Sequence[Span]:
+        """Return a run or one of its rungs."""
+        entry, rung = self.rows[index]
+        mark: Span = ("▌" if index == self.cursor else " ", "accent")
+        if rung is not None:
+            done = [one for one in entry.measurements if one.concurrency_limit == rung]
+            tainted = any(one.tainted for one in done)
+            text = "".join(f"{text:>{size}}  " for text, (_, size) in zip(cells(done), HEAD[1:], strict=True))
+            return [
+                mark,
+                (f"  {rung:>9,}  ", "strong"),
+                (text, "warn" if tainted else ""),
+                ("! tainted" if tainted else "", "warn"),
+            ]
+        sign = "▾" if (entry.host, entry.id) in self.opened else "▸"
+        badge: list[Span] = [(f" {clean(entry.badge)} ", "cursor accent strong"), (" ", "")] if entry.badge else []
+        wide = width >= 100
+        began = time.strftime("%Y-%m-%d %H:%M" if wide else "%m-%d %H:%M", time.localtime(entry.started_at))
+        tags = "".join(f" #{tag}" for tag in entry.tags)
+        return [
+            mark,
+            (self.mark_of(entry), "accent strong"),
+            (f" {sign} ", "dim"),
+            *badge,
+            (fit(clean(entry.id), 14), "strong"),
+            (f" {began}  ", "dim"),
+            *([(fit(clean(entry.host), 12) + " ", "")] if wide else []),
+            (fit(clean(entry.profile), 24 if wide else 20), "function"),
+            (f"{dash(entry.best_tok_s):>8}", "strong"),
+            (" tok/s best  " if wide else " best", "dim"),
+            (f"{len(entry.measurements)} measured" if width >= 130 else "", "dim"),
+            (clean(tags), "accent"),
+            (f"  {clean(entry.note)}" if entry.note else "", ""),
+        ]
+
+    def empty(self) -> Sequence[Sequence[Span]]:
+        """Say what would be here."""
+        if self.entries:
+            return [[], [(f"  no run holds {clean(self.wanted)!r}: esc takes the filter away", "dim")]]
+        said = "nothing was measured yet: b in the cockpit measures" if self.read else "reading the journal…"
+        return [[], [("  every run with what was measured of it", "dim")], [(f"  {said}", "dim")]]
