@@ -10,7 +10,35 @@ from console.domain.profile import Profile, Secret
 
 REDACTED = "•••"
 
-_NAMES = re.compile(r"(?:^|[_-])(?:token|secret|password|passwd|api[_-]?key|access[_-]?key|auth)$", re.IGNORECASE)
+_NAMES = re.compile(
+    r"(?:password|passwd|passphrase|secret|api[_-]?key|(?:access|secret|private)[_-]key)$"
+    r"|(?:^|[_-])(?:auth|(?P<kind>[a-z0-9]+)[_-]token|token)$",
+    re.IGNORECASE,
+)
+_MODEL_TOKENS = frozenset(
+    [
+        "bos",
+        "eos",
+        "pad",
+        "unk",
+        "sep",
+        "cls",
+        "mask",
+        "stop",
+        "image",
+        "audio",
+        "video",
+        "think",
+        "per",
+        "first",
+        "last",
+        "next",
+        "start",
+        "end",
+    ]
+)
+"""Kinds of token that models and measurements have: `eos-token` opens no door."""
+
 _VALUES = re.compile(
     r"(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|nvapi-[\w-]{20,})"
 )
@@ -23,7 +51,8 @@ def is_secret_value(text: str) -> bool:
 
 def is_secret_name(name: str) -> bool:
     """Return whether a variable or flag of this name holds a secret: `HF_TOKEN`, `api-key`."""
-    return _NAMES.search(name) is not None
+    found = _NAMES.search(name)
+    return found is not None and (found["kind"] or "").lower() not in _MODEL_TOKENS
 
 
 def without_secret_words(words: Sequence[str]) -> tuple[str, ...]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from console.config.secrecy import REDACTED
+from console.config.secrecy import REDACTED, is_secret_name, is_secret_value
 from console.domain.gpu import GpuReading
 from console.domain.run import Run
 from console.errors import ConsoleError
 from console.operations.desk import Desk
 from console.operations.machine import measured_under
-
-SECRETS = re.compile(r"(?:api_key|password|secret|passphrase|(?:hf|auth|access|bearer)_token)$", re.I)
 
 MODEL_FILES = (
     "config.json",
@@ -106,7 +103,7 @@ async def _caches(desk: Desk) -> dict[str, Any]:
 
 def _secret(name: str, value: object) -> bool:
     """Whether an argument's value must not be kept: keys to the server and passwords."""
-    return bool(value) and isinstance(value, str) and bool(SECRETS.search(name.replace("-", "_")))
+    return bool(value) and isinstance(value, str) and (is_secret_name(name) or is_secret_value(value))
 
 
 def _gpu(gpu: GpuReading) -> dict[str, Any]:
