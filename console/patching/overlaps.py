@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,12 +23,28 @@ def broken_by(
 ) -> tuple[str, ...]:
     """Return the names of patches that are on now and would be broken by the changes.
 
-    One that is cleanly off afterwards is the same patch by another name: it goes along.
+    One that is cleanly off afterwards, its lines gone with the others, is the same patch by another name: it goes along.
     """
     after = with_changes(files, changes)
-    on = [other for other in others if other.state is DiskState.ON]
-    whole = (DiskState.ON, DiskState.OFF)
-    return tuple(other.patch.name for other in on if planner(other.patch, after).state not in whole)
+    broken = []
+    for other in others:
+        if other.state is not DiskState.ON:
+            continue
+        state = planner(other.patch, after).state
+        if state is not DiskState.ON and not (state is DiskState.OFF and _taken_along(other, after)):
+            broken.append(other.patch.name)
+    return tuple(broken)
+
+
+def _taken_along(other: PatchPlan, after: Mapping[str, bytes | None]) -> bool:
+    """Return whether a patch's own lines went, too; where they only stand elsewhere now, it looks off and is not."""
+    for change in other.changes(on=False):
+        on, off, now = (
+            Counter((data or b"").splitlines()) for data in (change.before, change.after, after[change.path])
+        )
+        if any(now[line] > off[line] for line in on - off) or any(now[line] < off[line] for line in off - on):
+            return False
+    return True
 
 
 def explained(

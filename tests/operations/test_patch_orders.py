@@ -106,6 +106,17 @@ def test_of_three_inserts_at_one_place_the_lower_two_are_told_to_lie_under_the_o
     assert set(scene.plan_of("p0").under) == {"p1", "p2"} and scene.plan_of("p1").under == ("p2",)
 
 
+def test_an_insert_whose_anchor_would_go_keeps_the_patch_below_it() -> None:
+    low = Patch("low", edits=(Edit("a.py", "line 5\nline 6", "line 5 and more"),))
+    high = Patch("high", edits=(Edit("a.py", "line 4\nline 5", "new", kind=EditKind.INSERT_AFTER),))
+    scene = untouched([low, high])
+    for name in ("low", "high"):
+        scene = scene.after(to_on(scene.plan_of(name), False, False), name, True)
+    changes = to_off(scene, scene.plan_of("low"), False)
+    with pytest.raises(RefusedError, match="high"):  # it would look off, its line left behind line 6
+        refuse_lower(scene, "low", changes)
+
+
 async def test_a_patch_of_ours_that_looks_off_under_another_is_not_written_twice(
     desk: Desk, own: Path, package: Path
 ) -> None:
