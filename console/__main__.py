@@ -19,7 +19,11 @@ def main() -> None:
 
 
 def cockpit(args: argparse.Namespace) -> int:
-    """Open the cockpit for a parsed command line."""
+    """Open the cockpit for a parsed command line, or replay a run in it."""
+    if getattr(args, "tape", None) is not None:
+        from console.ui.replaying import run_replay
+
+        return run_replay(args.tape, args.speed or 1.0)
     from console.ui.app import run_cockpit
 
     return run_cockpit(

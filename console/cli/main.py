@@ -44,7 +44,7 @@ class Act(Protocol):
 
 
 Cockpit = Callable[[argparse.Namespace], int]
-"""Opens the cockpit for a parsed command line; `args.target` is set when the demo host was joined."""
+"""Opens the cockpit for a parsed command line; `args.target` is set when the demo host was joined, `args.tape` to replay."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -108,7 +108,8 @@ def run(argv: Sequence[str], cockpit: Cockpit) -> int:
         args = _without_verb(argv) or parser().parse_args(argv)
         out.json = bool(args.json)
         status = asyncio.run(_verb(args, out)) if args.verb is not None else asyncio.run(_demo_first(args, out))
-        return cockpit(args) if args.verb is None or getattr(args, "target", None) is not None else status
+        other = args.verb is None or any(getattr(args, name, None) is not None for name in ("target", "tape"))
+        return cockpit(args) if other else status
     except ConsoleError as error:
         out.say(f"tokwatt: {error.one_line()}")
         return error.exit_code

@@ -7,7 +7,7 @@ import math
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import sub
@@ -135,8 +135,12 @@ def packed(block: Block) -> bytes:
     return zlib.compress(json.dumps(head, separators=(",", ":")).encode() + b"\n" + body, 6)
 
 
-def unpacked(data: bytes) -> Block:
+def unpacked(data: bytes, only: Callable[[str], bool] = lambda name: True) -> Block:
     """Return the block that was packed.
+
+    Args:
+        data: What `packed` returned.
+        only: Which columns are wanted, by name: the others cost next to nothing then.
 
     Raises:
         ValueError: The bytes are damaged, or were packed by a newer version.
@@ -152,6 +156,9 @@ def unpacked(data: bytes) -> Block:
         columns: dict[str, Column] = {}
         for name, code, holed in said["columns"]:
             holes, place = (body[place : place + rows], place + rows) if holed else (b"", place)
+            if not only(name):
+                place += rows * array(code).itemsize if code else 0
+                continue
             values, place = _unpacked_whole(code, rows, body, place) if code else ([], place)
             columns[name] = _with_holes(values, holes, rows)
         return Block(times, columns, said["step_s"], said["meta"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,14 +45,14 @@ class Kept:
     rows: int
     data: bytes
 
-    def block(self) -> Block:
-        """Return its rows.
+    def block(self, only: Callable[[str], bool] = lambda name: True) -> Block:
+        """Return its rows, or some columns of them.
 
         Raises:
             ConsoleError: It is damaged.
         """
         try:
-            return unpacked(self.data)
+            return unpacked(self.data, only)
         except ValueError as error:
             raise ConsoleError("a block of this recording cannot be read", str(error)) from error
 

@@ -16,7 +16,6 @@ from console.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from console.journal.records import RunEntry
-    from console.operations.replay import Frame
 
 
 FORMATS = ("jsonl", "csv", "markdown", "bench")
@@ -110,19 +109,3 @@ def measurement_row(entry: RunEntry, one: Any) -> dict[str, Any]:
         elif name != "protocol":
             row[name] = value
     return row
-
-
-def moment_row(entry: RunEntry, frame: Frame) -> dict[str, Any]:
-    """Return a recorded moment as one row."""
-    return {
-        "run": entry.id,
-        "host": entry.host,
-        "badge": entry.badge,
-        "time": datetime.fromtimestamp(frame.time, UTC).isoformat(timespec="milliseconds"),
-        "concurrency": frame.concurrency,
-        "repeat": frame.repeat,
-        "power_w": None if frame.total_w is None else round(frame.total_w, 2),
-        "output_tok_s": None if frame.output_tok_s is None else round(frame.output_tok_s, 2),
-        "running": frame.running,
-        "gpu_power_w": list(frame.power_w),
-    }

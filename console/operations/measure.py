@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from console.bench.knee import Knee, knee
@@ -28,6 +27,7 @@ from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations import machine
 from console.operations.desk import Desk
 from console.operations.identity import identity_of, model_folder
+from console.operations.recording import journalled_id, recorded
 from console.operations.watch import watch_gpus
 from console.state.store import Mark
 
@@ -169,7 +169,8 @@ async def _power(desk: Desk) -> AsyncIterator[deque[GpuSample]]:
     if not watched:
         tasks.append(asyncio.create_task(watch_gpus(desk)))
     try:
-        yield samples
+        async with contextlib.nullcontext() if watched else recorded(desk):
+            yield samples
     finally:
         for task in tasks:
             task.cancel()
@@ -208,10 +209,7 @@ async def _ready_run(desk: Desk) -> Run:
     if run.phase not in (RunPhase.READY, RunPhase.BUSY):
         cause = run.failure.cause if run.failure else ""
         raise RefusedError(f"{host}: run {run.id} is {run.phase.value}, not ready", cause, "tokwatt serve status")
-    if not run.id:  # a server that we did not launch has no run folder, hence no id of its own
-        began = datetime.fromtimestamp(run.started_at, UTC).strftime("%Y-%m-%d-%H%M%S") if run.started_at else "unknown"
-        run = replace(run, id=f"attached-{run.port}-{began}")
-    return run
+    return replace(run, id=journalled_id(run))
 
 
 def _target(run: Run) -> Target:

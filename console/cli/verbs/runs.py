@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import when
+from console.cli.replaying import replay_run
 from console.domain.text import dash
 from console.errors import UsageError
 
@@ -26,6 +28,8 @@ def _bounds(rung: Any) -> str:
 
 FORMATS = ("jsonl", "csv", "markdown", "bench")
 """As `operations.exports` has them, without loading it for every command."""
+
+PICTURES = ("svg", "png")
 
 
 def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
@@ -49,17 +53,26 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
     comparing = verb("compare", compare_runs, "what differs between two runs, and what it did")
     comparing.add_argument("a", metavar="A")
     comparing.add_argument("b", metavar="B")
-    exporting = verb("export", export_runs, "measurements, or every request, for other tools")
+    exporting = verb("export", export_runs, "measurements, requests, telemetry or a picture, for other tools")
     exporting.add_argument("run", metavar="RUN", nargs="?", help="all when none is named")
     exporting.add_argument("--csv", action="store_true", help="the same as --format csv")
     exporting.add_argument(
-        "--format", choices=FORMATS, help="jsonl (default), csv, markdown, or bench: as the engines' own clients"
+        "--format",
+        choices=(*FORMATS, "json", *PICTURES),
+        help="jsonl (default), json, csv, markdown, bench: as the engines' own clients; svg, png: the run over time",
+    )
+    exporting.add_argument(
+        "--telemetry", action="store_true", help="what was recorded over time instead (json, jsonl, csv)"
+    )
+    exporting.add_argument(
+        "--output", metavar="FILE", help="write there; .csv, .json, .md, .svg and .png say the format"
     )
     exporting.add_argument("--requests", action="store_true", help="a row for each request instead (jsonl or csv)")
-    replaying = verb("replay", replay_run, "what a run recorded while it was measured, once more over time")
+    replaying = verb("replay", replay_run, "play a recorded run in the cockpit, or print it over time")
     replaying.add_argument("run", metavar="RUN")
     replaying.add_argument("--speed", type=float, default=10.0, metavar="N", help="times as fast; 0 does not wait")
-    replaying.add_argument("--plot", metavar="FILE", help="write a picture (SVG) of power and tok/s instead")
+    replaying.add_argument("--text", action="store_true", help="lines instead of the cockpit, on a terminal too")
+    replaying.add_argument("--plot", metavar="FILE", help="write a picture (.svg or .png) instead")
     replaying.add_argument("--csv", action="store_true", help="a table instead")
     tagging = verb("tag", tag_run, "add tags to a run, or take them away")
     tagging.add_argument("run", metavar="RUN")
@@ -167,15 +180,25 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
     return 0
 
 
+def _format(args: argparse.Namespace) -> str:
+    """Return the format that was asked for, or that the name of the file says."""
+    named = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".svg": "svg", ".png": "png"}
+    end = "." + str(args.output or "").rpartition(".")[2].lower()
+    return str(args.format or ("csv" if args.csv else named.get(end, "jsonl")))
+
+
 async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
-    """Print every measurement of a run, or of all; 1 when there is none."""
+    """Print or write measurements of a run or of all, or one run over time; 1 when there is nothing."""
+    from console.cli.replaying import export_telemetry, put
     from console.operations import exports
     from console.operations.compare import find_run, listed, requests_of
 
+    form = _format(args)
+    if args.requests and (form not in ("jsonl", "csv") or args.telemetry):
+        raise UsageError(f"runs export: --requests has no form {'telemetry' if args.telemetry else form}", hint="jsonl or csv")  # fmt: skip
+    if args.telemetry or form in PICTURES:
+        return await export_telemetry(args, form, out)
     entries = (await find_run(args.run),) if args.run else await listed(host=(args.host or [None])[0])
-    form = args.format or ("csv" if args.csv else "jsonl")
-    if args.requests and form not in ("jsonl", "csv"):
-        raise UsageError(f"runs export: --requests has no form {form}", hint="jsonl or csv")
     if args.requests:
         rows = [row for entry in entries for row in await requests_of(entry)]
     else:
@@ -185,11 +208,13 @@ async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) 
             "no requests were kept of that" if args.requests and entries else "nothing measured yet: tokwatt bench run"
         )
         return 1
-    if form == "jsonl":
+    if form == "json":
+        put([json.dumps({"schema": 1, "measurements": rows}, ensure_ascii=False, indent=1) + "\n"], args.output, out)
+    elif form == "jsonl" and args.output is None:
         for row in rows:
             out.record(row)
     else:
-        out.raw(exports.as_text(rows, form).encode())
+        put([exports.as_text(rows, form)], args.output, out)
     return 0
 
 
@@ -242,38 +267,3 @@ def _plain(entry: RunEntry, *, whole: bool) -> dict[str, Any]:
     else:
         found["measurements"] = len(entry.measurements)
     return found
-
-
-async def replay_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
-    """Print the recorded moments of a run at their own pace, or keep them; 1 when none were recorded."""
-    from pathlib import Path
-
-    from console.operations import replay
-    from console.operations.compare import find_run
-    from console.operations.exports import as_csv, moment_row
-
-    entry = await find_run(args.run)
-    frames = await replay.frames_of(entry)
-    if not frames:
-        out.say(f"run {entry.id}: nothing was recorded over time")
-        return 1
-    if args.plot:
-        try:
-            Path(args.plot).write_text(replay.picture(entry, frames), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{args.plot}: cannot be written", error.strerror or str(error)) from error
-        out.say(f"wrote {args.plot}")
-        return 0
-    if args.csv:
-        out.raw(as_csv([moment_row(entry, frame) for frame in frames]).encode())
-        return 0
-    async for frame in replay.replayed(frames, 0.0 if out.json else args.speed):
-        row = moment_row(entry, frame)
-        if out.json:
-            out.record(row)
-        else:
-            out.line(
-                f"{row['time']}  {entry.badge or 'REPLAY'}  concurrency {frame.concurrency}"
-                f"  {dash(frame.total_w)} W  {dash(frame.output_tok_s)} tok/s"
-            )
-    return 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LIST_KEYS = (
     ("space", "mark two"), ("c", "compare"), ("v", "plots"), ("e", "experiment"), ("/", "filter"), ("s", "sort"),
-    ("t", "tag"), ("n", "note"), ("x", "export"), ("o", "identity"), ("esc", "back"),
+    ("t", "tag"), ("n", "note"), ("x", "export"), ("r", "replay"), ("o", "identity"), ("esc", "back"),
 )  # fmt: skip
 COMPARE_KEYS = (
     ("space", "mark"), ("a", "all"), ("enter", "experiment of the marked"), ("v", "plots"), ("tab", "list"),
@@ -52,6 +52,7 @@ class RunsScreen(Screen[None]):
         Binding("q,6", "dismiss", show=False),
         Binding("c", "compare", show=False),
         Binding("e", "experiment", show=False),
+        Binding("r", "replay", show=False),
         Binding("v", "next_view", show=False),
         Binding("slash", "filter", show=False),
         Binding("s", "sort", show=False),
@@ -273,6 +274,21 @@ class RunsScreen(Screen[None]):
         file = await app.push_screen_wait(PromptModal("write to ", f"runs.{ENDINGS[form]}"))
         if file:
             app.say(f"wrote {exports.write(entries, form, file)}")
+
+    def action_replay(self) -> None:
+        """Play the run under the cursor again, as it was recorded."""
+        self._work("replay", self._replay)
+
+    async def _replay(self) -> None:
+        from console.operations import tape
+        from console.ui.screens.replay import ReplayScreen
+
+        entry = self._chosen()
+        found = await tape.load(entry)
+        if not found.kept:
+            hint = "a run is recorded while a console watches it"
+            raise UsageError(f"run {entry.id}: nothing was recorded over time", hint=hint)
+        await self.app.push_screen(ReplayScreen(found))
 
     def action_identity(self) -> None:
         """Show under what a run was measured."""

@@ -31,9 +31,9 @@ def source_and_age(snapshot: Snapshot) -> str:
     sample = snapshot.throughput
     if sample is None or not sample.source:
         return ""
-    old = clock.monotonic() - sample.received if sample.received else None
+    old = f", {age(clock.monotonic() - sample.received)}" if sample.received else ""
     word = " stale" if sample.stale else ""
-    return f"{clean(sample.source)}, {age(old)}{word}"
+    return f"{clean(sample.source)}{old}{word}"
 
 
 def is_stale(snapshot: Snapshot) -> bool:
