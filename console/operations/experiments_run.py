@@ -29,9 +29,7 @@ from console.operations import answers, machine, measure, rollback, server
 from console.operations.desk import Desk
 from console.operations.experiments import expected, find_patch, managed_patches, plan
 from console.operations.rollback import Configuration, StepError, through
-
-FRESH = 500
-"""First repeat of a winner's fresh measurement: other prompts than those that it won with."""
+from console.operations.winner import FRESH
 
 Answers = tuple[str, ...]
 

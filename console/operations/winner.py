@@ -6,7 +6,9 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -17,14 +19,74 @@ from console.config.paths import config_home
 from console.config.profiles import load_profile, parse_profile
 from console.domain.activity import Activity, Outcome
 from console.domain.machine import compact
-from console.domain.measurement import Measurement
+from console.domain.measurement import Measurement, SweepProgress
 from console.domain.profile import VIA_TABLES, Profile, Secret
-from console.domain.text import clean
+from console.domain.text import clean, dash
 from console.errors import RefusedError, UsageError
 from console.operations.desk import Desk
 
 if TYPE_CHECKING:
+    from console.journal.book import Journal
     from console.journal.records import RunEntry, WriteEntry
+
+
+FRESH = 500
+"""First repeat of a fresh measurement: other prompts than those that it won with."""
+
+FRESH_REPEATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What a winner would be saved with."""
+
+    run: str
+    fresh: bool
+    """Whether it was measured again after it was chosen: the best of several is too good by luck."""
+    lines: tuple[str, ...]
+    """In words: numbers, patches, install, GPUs."""
+
+
+async def sealed(desk: Desk) -> Sealed:
+    """Return what saving the desk's profile would seal.
+
+    Raises:
+        RefusedError: Nothing fit to be kept was measured.
+    """
+    from console.journal.book import Journal
+
+    profile = desk.must_profile()
+    entry = await _measured_run(desk, profile, Journal())
+    found = _evidence(desk, entry, await Journal().writes(limit=1000))
+    rows = [
+        f"{row['concurrency']:>6,}  {dash(row['output_tok_s'])} tok/s, {len(row['repeats_tok_s'])} repeats"
+        for row in found.get("measured", ())
+    ]
+    patches = [f"patch {one['name']}, {len(one['files'])} files with their hashes" for one in found.get("patch", ())]
+    versions = f", {len(found['versions'])} packages" if found.get("versions") else ""
+    install = [f"{found['package']}{versions}"] if found.get("package") else []
+    told = [f"run {entry.id} of {profile.name} on {entry.host}", *rows, *(patches or ["no patch"]), *install]
+    return Sealed(entry.id, is_fresh(entry.measurements), (*told, *([found["gpus"]] if found.get("gpus") else ())))
+
+
+def is_fresh(measurements: Sequence[Measurement]) -> bool:
+    """Return whether every concurrency that was measured has enough untainted fresh repeats."""
+    rungs = {one.concurrency_limit for one in measurements}
+    fresh = [one.concurrency_limit for one in measurements if one.repeat >= FRESH and not one.tainted]
+    return bool(rungs) and all(fresh.count(rung) >= FRESH_REPEATS for rung in rungs)
+
+
+async def measure_afresh(desk: Desk) -> AsyncIterator[SweepProgress]:
+    """Measure the server that runs once more, with prompts that it has not seen, before it is saved."""
+    from console.operations import measure
+
+    profile = desk.must_profile()
+    entry = await _measured_run(desk, profile, None)
+    ladder = sorted({one.concurrency_limit for one in entry.measurements})
+    steps = measure.sweep(desk, concurrency=ladder, repeats=FRESH_REPEATS, first_repeat=FRESH)
+    async with aclosing(steps) as sweep:  # type: ignore[type-var]
+        async for progress in sweep:
+            yield progress
 
 
 async def save_winner(desk: Desk, name: str, *, overwrite: bool = False) -> Path:
@@ -92,8 +154,11 @@ def _path_of(name: str, overwrite: bool) -> Path:
     return path
 
 
-async def _measured_run(desk: Desk, profile: Profile, journal: Any) -> RunEntry:
+async def _measured_run(desk: Desk, profile: Profile, journal: Journal | None) -> RunEntry:
     """Return the run whose numbers the winner carries."""
+    from console.journal.book import Journal
+
+    journal = journal or Journal()
     snapshot = desk.store.snapshot
     wanted = snapshot.run.id if snapshot.run is not None else (snapshot.sweep.run_id if snapshot.sweep else "")
     host = desk.link.host.name
@@ -131,6 +196,7 @@ def _evidence(desk: Desk, entry: RunEntry, writes: Sequence[WriteEntry]) -> dict
         "machine": compact(identity.get("machine") or {}),
         "resolved": _toml_plain(identity.get("resolved") or {}),
         "patch": _patches(desk, identity, hashes, writes),
+        "fresh": is_fresh(entry.measurements) or None,
         "measured": _measured(entry.measurements),
     }
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
@@ -186,6 +252,7 @@ def _measured(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
     rows = []
     for concurrency in sorted({one.concurrency_limit for one in measurements}):
         fit = [one for one in measurements if one.concurrency_limit == concurrency and not one.tainted]
+        fit = [one for one in fit if one.repeat >= FRESH] or fit  # what it was chosen by is too good by luck
         speeds = [one.output_throughput_tok_s for one in fit if one.output_throughput_tok_s is not None]
         if not speeds:
             continue

@@ -139,13 +139,15 @@ async def measure(app: TokwattApp) -> None:
 
 
 async def save_winner(app: TokwattApp) -> None:
-    """Save the running configuration with its evidence as a new profile."""
+    """Save the running configuration with its evidence as a new profile, once it was measured afresh."""
     from console.operations import winner
     from console.ui.modals.confirm import ConfirmModal
     from console.ui.modals.prompt import PromptModal
 
     desk = app.need_desk()
     profile = desk.must_profile()
+    if not await _sealed_as_shown(app):
+        return
     name = await app.push_screen_wait(
         PromptModal("save winner as ", f"{profile.name}-winner", "name of the new profile")
     )
@@ -160,6 +162,33 @@ async def save_winner(app: TokwattApp) -> None:
             return
         path = await winner.save_winner(desk, name, overwrite=True)
     app.say(f"saved {path}")
+
+
+async def _sealed_as_shown(app: TokwattApp) -> bool:
+    """Show what would be sealed, measure it afresh where that was not done, and return whether to go on."""
+    from console.operations import winner
+    from console.ui.modals.confirm import MenuModal
+
+    desk, tried = app.need_desk(), False
+    while True:
+        found = await winner.sealed(desk)
+        said = ["what will be sealed:", *found.lines]
+        again = ("m", "measure it afresh first: three repeats with prompts that it has not seen")
+        if found.fresh:
+            ways = [("s", "seal and save it"), ("m", "measure it afresh once more")]
+        elif tried:
+            raise RefusedError(f"run {found.run}: the fresh measurement is not fit to be kept", hint="b tells why")
+        else:
+            said += ["it was chosen by these numbers, and the best of several is too good by luck"]
+            ways = [again]
+        picked = await app.push_screen_wait(MenuModal("Save winner", said, ways))
+        if picked != "m":
+            return picked == "s"
+        app.say("measuring afresh; b shows it, and t there stops it")
+        async for _ in winner.measure_afresh(desk):
+            pass
+        app.bell()
+        tried = True
 
 
 async def undo_change(app: TokwattApp) -> None:

@@ -23,6 +23,7 @@ from console.domain.run import FileHash, Run, RunPhase
 from console.errors import ConsoleError, ReadOnlyError, RefusedError, UsageError
 from console.journal.book import Journal
 from console.journal.records import RunEntry
+from console.operations import winner
 from console.operations.compare import compare
 from console.operations.desk import Desk
 from console.operations.measure import sweep
@@ -200,6 +201,26 @@ async def test_a_winner_is_a_profile_with_its_evidence(desk: Desk) -> None:
     assert profile.winner["patch"] == [{"name": "autotune", "files": [patch]}]
     assert profile.winner["versions"] == {"sglang": "0.5.9"} and "badge" not in profile.winner
     assert [row["concurrency"] for row in profile.winner["measured"]] == [2, 4]  # type: ignore[attr-defined]
+
+
+async def test_a_winner_measured_afresh_is_sealed_with_its_fresh_numbers_alone(desk: Desk, engine: Engine) -> None:
+    first = await measured(desk)
+    shown = await winner.sealed(desk)
+    assert not shown.fresh and any("patch autotune, 1 files" in line for line in shown.lines)
+    before = len(engine.asked)
+    progress = [step async for step in winner.measure_afresh(desk)]
+    fresh = progress[-1].done
+    assert {one.repeat for one in fresh} == {winner.FRESH, winner.FRESH + 1, winner.FRESH + 2}
+    seen = [{tuple(asked["input_ids"]) for asked in part} for part in (engine.asked[:before], engine.asked[before:])]
+    assert not seen[0] & seen[1]  # prompts that it did not win with
+    assert winner.is_fresh((*first.done, *fresh)) and not winner.is_fresh(first.done)
+    assert (await winner.sealed(desk)).fresh
+    evidence = load_profile(await save_winner(desk, "won")).winner
+    assert evidence is not None and evidence["fresh"] is True
+    row = evidence["measured"][0]  # type: ignore[index]
+    assert row["repeats_tok_s"] == [
+        round(one.output_throughput_tok_s or 0, 2) for one in fresh if one.concurrency_limit == row["concurrency"]
+    ]
 
 
 async def test_an_existing_file_is_refused_then_edited_with_its_comments(desk: Desk) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -481,6 +481,16 @@ class Operations:
         desk.store.update(sweep=progress)
         yield progress
         await asyncio.Event().wait()
+
+    fresh = False
+
+    async def winner_sealed(self, desk: FakeDesk) -> Any:
+        return SimpleNamespace(run="2026-12-02-7", fresh=self.fresh, lines=("run 2026-12-02-7", "1,024  3,741 tok/s"))
+
+    async def winner_measure_afresh(self, desk: FakeDesk) -> AsyncIterator[None]:
+        desk.calls.append(("afresh",))
+        self.fresh = True
+        yield None
 
     async def winner_save_winner(self, desk: FakeDesk, name: str, *, overwrite: bool = False) -> Path:
         desk.calls.append(("save", name, overwrite))

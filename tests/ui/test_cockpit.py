@@ -350,6 +350,11 @@ async def test_measuring_fills_the_ladder_and_goes_on_behind(cockpit: Bench) -> 
         await until(pilot, lambda: isinstance(app.screen, BenchScreen))
         assert desk.calls.count(("measure",)) == 1
         await pilot.press("ctrl+s")
+        await until(pilot, lambda: "what will be sealed" in shown(app) and "too good by luck" in shown(app))
+        await pilot.press("s")  # not offered before it was measured afresh
+        await pilot.press("m")
+        await until(pilot, lambda: ("afresh",) in desk.calls and "seal and save it" in shown(app))
+        await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, PromptModal))
         await pilot.press("enter")
         await until(pilot, lambda: ("save", "glm5-nvfp4-winner", False) in desk.calls)

@@ -39,6 +39,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     save = actions.add_parser("save", parents=parents, help="keep the running configuration with what it measured")
     save.add_argument("name", metavar="NAME")
     save.add_argument("--overwrite", action="store_true", help="replace an own profile of that name")
+    save.add_argument("--fresh", action="store_true", help="measure it afresh first: the best of several is too good")
     save.set_defaults(act=save_profile)
     verify = actions.add_parser("verify", parents=parents, help="what has drifted on the host since a winner was saved")
     verify.add_argument("name", nargs="?", metavar="NAME-or-FILE")
@@ -293,9 +294,17 @@ async def check_profile(args: argparse.Namespace, desk: Desk | None, out: Output
 async def save_profile(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Run `profile save`."""
     from console.operations import server
-    from console.operations.winner import save_winner
+    from console.operations.winner import measure_afresh, save_winner, sealed
 
     await server.status(desk)
+    if args.fresh:
+        said = 0
+        async for progress in measure_afresh(desk):
+            if progress.current is not None and progress.current != said:
+                said = progress.current
+                out.say(f"measuring {said} afresh")
+    if not (await sealed(desk)).fresh:
+        out.say("sealed with the numbers that it was chosen by; --fresh measures again first")
     path = await save_winner(desk, args.name, overwrite=args.overwrite)
     if out.json:
         out.document(path=str(path))
