@@ -5,24 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from console.config.commands.dialects import SGLANG
 from console.domain.profile import Profile
 from console.engines import argv
 from console.engines.protocol import Difference
 
 SECRET_FLAGS = ("api-key", "admin-api-key", "ssl-keyfile-password")
 
-SHORT = {
-    "tp": "tp-size",
-    "tensor-parallel-size": "tp-size",
-    "dp": "dp-size",
-    "data-parallel-size": "dp-size",
-    "pp": "pp-size",
-    "pipeline-parallel-size": "pp-size",
-    "ep": "ep-size",
-    "ep-size": "ep-size",
-    "expert-parallel-size": "ep-size",
-    "model": "model-path",
-}
+SHORT = SGLANG.same
 """Other spellings of one flag."""
 
 
