@@ -233,7 +233,7 @@ def _marks(tape: Tape, whole: Overview) -> Iterator[str]:
         yield (f'<line x1="{x:.1f}" x2="{x:.1f}" y1="60" y2="{_bottom()}" stroke="{INKS["mark"]}"'
                ' stroke-dasharray="2 3"/>')  # fmt: skip
         word = "launch" if mark.kind == "restart" else mark.kind
-        yield f'<polygon points="{shape}" fill="{INKS["mark"]}"><title>{escape(f"{word} {mark.text}")}</title></polygon>'
+        yield f'<polygon points="{shape}" fill="{INKS["mark"]}"><title>{_plain(f"{word} {mark.text}")}</title></polygon>'
         if x - last > 60:
             last = x
             yield _text(x + 4, 74, mark.text[:40] if mark.kind == "patch" else word, INKS["mark"])
@@ -251,10 +251,14 @@ def _axis(whole: Overview) -> Iterator[str]:
 
 
 def _text(x: float, y: float, text: str, ink: str, *, size: int = 11, end: bool = False, bold: bool = False) -> str:
-    plain = "".join(sign for sign in text if sign.isprintable())
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{ink}" font-size="{size}"'
         + (' text-anchor="end"' if end else "")
         + (' font-weight="bold"' if bold else "")
-        + f">{escape(plain)}</text>"
+        + f">{_plain(text)}</text>"
     )
+
+
+def _plain(text: str) -> str:
+    """Return text as XML may hold it: control characters make a whole picture unreadable."""
+    return escape("".join(sign for sign in text if sign.isprintable()))
