@@ -130,3 +130,60 @@ async def test_a_broken_command_is_asked_about_before_it_is_kept(
         await pilot.press("enter")
         await until(pilot, lambda: (folders / "m.toml").exists())
     assert load_profile(folders / "m.toml").launch.args["hf-overrides"] == '{"a":1}'
+
+
+async def test_a_winners_drift_is_listed_and_shown_before_gpu_time_is_spent(
+    cockpit: Bench, folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from console.operations import verifying
+
+    app, desk, _ = cockpit()
+    tell({}, monkeypatch)
+    drift = verifying.Drift("package torch", "2.9.0", "2.9.1")
+
+    async def verify(desk: object) -> verifying.Verification:
+        return verifying.Verification("mine", "blackwell", (drift,), ("caches",), ("gpus",))
+
+    async def reproduce(desk: object, *, force: bool = False) -> Any:
+        yield f"measuring, force {force}"
+        yield verifying.Again(1024, 3741.0, 3739.0, -0.4, 0.3, "reproduced")
+
+    async def radius(desk: object) -> str:
+        return "no server runs"
+
+    monkeypatch.setattr(verifying, "verify", verify)
+    monkeypatch.setattr(verifying, "reproduce", reproduce)
+    monkeypatch.setattr(sys.modules["console.operations.server"], "blast_radius", radius, raising=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_screen(pilot, desk, folders / "mine.toml")
+        await until(pilot, lambda: app.screen._names.current == "mine")  # type: ignore[attr-defined]
+        await pilot.press("v")
+        await until(pilot, lambda: "! package torch" in shown(app) and "2.9.1" in shown(app))
+        assert "1 drifted, 1 alike" in shown(app) and "not compared: caches" in shown(app)
+        await pilot.press("escape", "R")
+        await until(pilot, lambda: "reproduce it?" in shown(app) and "measure although it drifted" in shown(app))
+        await pilot.press("y")
+        await until(pilot, lambda: "reproduced within noise" in shown(app) and "[-0.4, +0.3] %" in shown(app))
+
+
+async def test_what_another_profile_asks_for_is_marked_for_an_experiment(
+    cockpit: Bench, folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folders / "quick.toml").write_text(
+        '[launch.args]\nmodel-path = "/o"\ntp-size = 4\npage-size = 0\n[launch.env]\nNCCL_ALGO = "Ring"\n[patches]\non = ["tuned"]\n'
+    )
+    app, desk, _ = cockpit()
+    tell({}, monkeypatch)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_screen(pilot, desk, folders / "mine.toml")
+        names = app.screen._names  # type: ignore[attr-defined]
+        await until(pilot, lambda: names.current == "mine")
+        names.cursor = next(at for at, entry in enumerate(names.entries) if entry.name == "quick")
+        await pilot.press("x")
+        await until(pilot, lambda: "[ ] --tp-size 4" in shown(app))
+        said = shown(app)
+        assert "another model: its numbers" in said and "NCCL_ALGO=Ring" in said and "+ patch tuned" in said
+        await pilot.press("a", "enter")
+        await until(pilot, lambda: "1/3" in shown(app) and "because" in shown(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, ProfilesScreen))

@@ -9,7 +9,6 @@ from console.domain.text import clean
 from console.ui.drawing import Span, fit
 from console.ui.screens.profile_rows import Row, place_of
 from console.ui.widgets.frame import Framed
-from console.ui.widgets.inks import Painting
 from console.ui.widgets.lines import Lines
 
 if TYPE_CHECKING:
@@ -65,16 +64,7 @@ class ProfileSheet(Lines, Framed):
         return self.rows[index]
 
 
-class ProfileKeys(Painting):
-    """The keys of this screen."""
-
-    def lines(self, width: int, height: int) -> Sequence[Sequence[Span]]:
-        """Return the keys."""
-        pairs = (
-            ("enter", "choose"), ("e", "edit"), ("y", "copy command"), ("c", "check on the host"), ("i", "import"),
-            ("esc", "back"),
-        )  # fmt: skip
-        spans: list[Span] = [(" ", "")]
-        for key, word in pairs:
-            spans += [(key, "accent strong"), (f" {word}  ", "dim")]
-        return [spans]
+KEYS = (
+    ("enter", "choose"), ("c", "check on the host"), ("v", "verify winner"), ("R", "reproduce"), ("x", "experiment"),
+    ("e", "edit"), ("y", "copy command"), ("i", "import"), ("esc", "back"),
+)  # fmt: skip

@@ -15,9 +15,10 @@ from console.domain.text import clean
 from console.ui.clipboard import copy
 from console.ui.drawing import wrapped
 from console.ui.importing import given_away, import_profile
-from console.ui.screens.profile_panes import ProfileKeys, ProfileList, ProfileSheet
+from console.ui.screens.profile_panes import KEYS, ProfileList, ProfileSheet
 from console.ui.screens.profile_rows import Row, asked_only, findings_of, foot, head, place_of, table
 from console.ui.widgets.activity import Receipt
+from console.ui.widgets.key_line import KeyLine
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.status import Status
 from console.ui.worker import launch, owner
@@ -34,7 +35,7 @@ class ProfilesScreen(Screen[None]):
 
     CSS = """
     ProfilesScreen {
-        #status, ProfileKeys { height: 1; }
+        #status { height: 1; }
         #status { background: $panel; }
         Horizontal { height: 1fr; }
         #profile-list { width: 2fr; min-width: 24; height: 100%; }
@@ -49,6 +50,9 @@ class ProfilesScreen(Screen[None]):
         Binding("y", "copy_command", "copy command"),
         Binding("c", "check_profile", "check"),
         Binding("i", "import_profile", "import"),
+        Binding("v", "verify_winner", "verify"),
+        Binding("R", "reproduce_winner", "reproduce"),
+        Binding("x", "build_experiment", "experiment"),
     ]
 
     def __init__(self) -> None:
@@ -63,7 +67,7 @@ class ProfilesScreen(Screen[None]):
         yield Status()
         yield Horizontal(ProfileList(), ProfileSheet())
         yield Receipt()
-        yield ProfileKeys()
+        yield KeyLine(*KEYS)
 
     def on_mount(self) -> None:
         """Read the profiles, then ask the server what is in force."""
@@ -245,3 +249,40 @@ class ProfilesScreen(Screen[None]):
     def action_import_profile(self) -> None:
         """Make a profile out of a launch command."""
         launch(owner(self), import_profile, owner(self), self._read, group="write", lasting=True)
+
+    def action_verify_winner(self) -> None:
+        """List what has drifted on the host since the winner under the cursor was saved."""
+        from console.ui import winners
+
+        if (entry := self._entry) is not None and entry.profile is not None:
+            launch(owner(self), winners.verify, owner(self), entry.profile, group="verify", exclusive=True)
+
+    def action_reproduce_winner(self) -> None:
+        """Rebuild the winner under the cursor and measure it again."""
+        from console.ui import winners
+
+        if (entry := self._entry) is not None and entry.profile is not None:
+            launch(owner(self), winners.reproduce, owner(self), entry.profile, group="reproduce", lasting=True)
+
+    def action_build_experiment(self) -> None:
+        """Make an experiment of what the profile under the cursor asks for otherwise than the desk's."""
+        if (entry := self._entry) is not None and entry.profile is not None:
+            launch(owner(self), self._build, entry.profile, group="experiment file", exclusive=True)
+
+    async def _build(self, other: Profile) -> None:
+        from console.errors import UsageError
+        from console.operations import experiments_new
+        from console.ui.building import build
+        from console.ui.modals.mark import MarkModal
+
+        app = owner(self)
+        base = app.desk.profile if app.desk is not None else None
+        changes = () if base is None else experiments_new.changes_of_profiles(base, other)
+        if base is None or not changes:
+            hint = "enter chooses a base; then x on a profile that asks for something else"
+            raise UsageError(f"{other.name} asks for nothing else than what this host works under", hint=hint)
+        title = f"What makes {other.name} another than {base.name}"
+        picked = await app.push_screen_wait(MarkModal(title, changes))
+        if picked is not None:
+            name = f"{base.name}-{other.name}"
+            await build(app, picked, base=experiments_new.base_of(base), title=title, name=name)
