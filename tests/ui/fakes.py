@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from console.bench.knee import knee
 from console.domain.activity import Activity, Outcome
 from console.domain.comparison import Comparison, FilePair
 from console.domain.gpu import GpuReading, GpuSample
@@ -474,6 +475,8 @@ class Operations:
 
     async def recording_record_runs(self, desk: FakeDesk) -> None:
         await asyncio.Event().wait()
+
+    measure_knee = staticmethod(knee)
 
     async def measure_sweep(self, desk: FakeDesk) -> AsyncIterator[SweepProgress]:
         desk.calls.append(("measure",))

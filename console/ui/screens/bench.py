@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.color import Color
 from textual.containers import Vertical
 from textual.screen import Screen
 from textual.worker import Worker
@@ -16,12 +15,15 @@ from textual.worker import Worker
 from console.domain.measurement import Measurement, Percentiles, SweepProgress
 from console.domain.text import clean, dash
 from console.state.store import Snapshot
-from console.ui.drawing import Span, bar, fit, nice, width_of
+from console.ui.drawing import Span, bar, fit, width_of
 from console.ui.widgets.activity import Receipt
+from console.ui.widgets.bench_notes import BenchNotes, mode_words
 from console.ui.widgets.compact import CompactGauges
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.inks import Painting
+from console.ui.widgets.key_line import KeyLine
 from console.ui.widgets.lines import Lines
+from console.ui.widgets.plot_pane import PlotPane
 from console.ui.widgets.status import Status
 from console.ui.worker import launch, owner
 
@@ -159,7 +161,7 @@ class BenchHead(Painting):
             protocol = sweep.done[-1].protocol
             words = [word for word, key in (("flushed", "flushed"), ("warmed", "warmed_up")) if protocol.get(key)]
             spans.append((f" · {', '.join(words)}" if words else "", "dim"))
-            spans.append((f" · load from the {clean(sweep.done[-1].vantage)}", "dim"))
+            spans.append((f" · {clean(mode_words(protocol))}, load from the {clean(sweep.done[-1].vantage)}", "dim"))
         if sweep is not None and sweep.error:
             spans.append((f" · ✗ {clean(sweep.error)}", "bad"))
         elif sweep is not None and sweep.current is None and sweep.done:
@@ -167,16 +169,11 @@ class BenchHead(Painting):
         return [spans if width_of(spans) <= width else [(fit("".join(text for text, _ in spans), width), "")]]
 
 
-class BenchKeys(Painting):
-    """The keys of this screen."""
-
-    def lines(self, width: int, height: int) -> Sequence[Sequence[Span]]:
-        """Return the keys."""
-        pairs = (("ctrl+s", "save winner"), ("b", "again"), ("t", "stop measuring"), ("esc", "back, measuring goes on"))
-        spans: list[Span] = [(" ", "")]
-        for key, word in pairs:
-            spans += [(key, "accent strong"), (f" {word}  ", "dim")]
-        return [spans]
+KEYS = (
+    ("t", "stop measuring"), ("ctrl+s", "save winner"), ("b", "again"), ("v", "the next plot"),
+    ("esc", "back, measuring goes on"),
+)  # fmt: skip
+VIEWS = ("throughput", "pareto", "power")
 
 
 class BenchScreen(Screen[None]):
@@ -184,13 +181,12 @@ class BenchScreen(Screen[None]):
 
     CSS = """
     BenchScreen {
-        #status, #bench-head, BenchKeys { height: 1; }
+        #status, #bench-head { height: 1; }
         #status { background: $panel; }
         #compact { height: 3; }
         #ladder-box { height: auto; max-height: 50%; }
         #ladder-table { height: 5; }
-        #plot-box { height: 1fr; min-height: 6; }
-        #plot { width: 1fr; height: 1fr; background: $surface; }
+        #plot-pane { height: 1fr; min-height: 6; }
         #receipt { height: 1; display: none; background: $panel; }
     }
     """
@@ -199,30 +195,29 @@ class BenchScreen(Screen[None]):
         Binding("ctrl+s", "app.act('save_winner')", show=False),
         Binding("b", "measure", show=False),
         Binding("t", "stop_measuring", show=False),
+        Binding("v", "next_view", show=False),
     ]
 
     def __init__(self) -> None:
         super().__init__()
         self._drawn: tuple[object, ...] = ()
+        self._view = VIEWS[0]
 
     def compose(self) -> ComposeResult:
         """Put the ladder above the plot."""
-        from textual_plotext import PlotextPlot
-
         yield Status()
         yield CompactGauges()
         yield BenchHead()
         with Box("b", "Ladder", id="ladder-box"):
             yield LadderTable()
-        with Box("", "Output tok/s and watts by concurrency", id="plot-box"):
-            yield PlotextPlot(id="plot")
+        yield BenchNotes()
+        yield PlotPane()
         yield Receipt()
-        yield BenchKeys()
+        yield KeyLine(*KEYS)
 
     def on_mount(self) -> None:
         """Begin to measure, unless a ladder is being measured already."""
         self.watch(self.app, "shown", self.show_snapshot)
-        self.watch(self.app, "theme", self._draw_again, init=False)
         if self._worker() is None:
             self.action_measure()
 
@@ -265,39 +260,29 @@ class BenchScreen(Screen[None]):
         receipt.show_fault(owner(self).cockpit.receipt.fault)
         if sweep is not None and sweep.done is not (self._drawn[0] if self._drawn else None):
             self._drawn = (sweep.done,)
-            self._plot(sweep)
+            self.query_one(BenchNotes).show(sweep.done)
+            launch(owner(self), self._plot, sweep, group="plot", exclusive=True)
 
-    def _draw_again(self) -> None:
+    def action_next_view(self) -> None:
+        """Draw the next thing of what was measured."""
+        self._view = VIEWS[(VIEWS.index(self._view) + 1) % len(VIEWS)]
         sweep = owner(self).snapshot.sweep
         if sweep is not None:
-            self._plot(sweep)
+            launch(owner(self), self._plot, sweep, group="plot", exclusive=True)
 
-    def _plot(self, sweep: SweepProgress) -> None:
-        from textual_plotext import PlotextPlot
+    async def _plot(self, sweep: SweepProgress) -> None:
+        from console.operations import compare, plots
 
-        rungs = sorted({one.concurrency_limit for one in sweep.done})
-        speeds = [
-            mean([o.output_throughput_tok_s for o in sweep.done if o.concurrency_limit == rung]) for rung in rungs
-        ]
-        watts = [mean([o.power_mean_w for o in sweep.done if o.concurrency_limit == rung]) for rung in rungs]
-        known = [(rung, speed) for rung, speed in zip(rungs, speeds, strict=True) if speed is not None]
-        plot = self.query_one("#plot", PlotextPlot)
-        draw = plot.plt
-        draw.clear_data()
-        colour = Color.parse(self.app.theme_variables["accent"]).rgb
-        places, heights = [rung for rung, _ in known], [speed for _, speed in known]
-        if known:
-            draw.plot(places, heights, marker="braille", color=colour)
-            draw.scatter(places, heights, marker="●", color=colour)
-        top = max([*heights, 1.0]) * 1.15
-        draw.xlim(0, max([*sweep.planned, 1]) * 1.05)
-        draw.ylim(0, top)
-        draw.xticks(list(sweep.planned), [f"{rung:,}" for rung in sweep.planned])
-        step = nice(top / 4)
-        draw.yticks([step * part for part in range(5)], [dash(step * part) for part in range(5)])
-        powers = ", ".join(f"{dash(w)} W at {rung:,}" for rung, w in zip(rungs, watts, strict=True) if w is not None)
-        self.query_one("#plot-box", Box).entitle("", "Output tok/s by concurrency", powers)
-        plot.refresh()
+        app = owner(self)
+        gpus = app.snapshot.gpus
+        told = [plots.Measured(clean(sweep.run_id), sweep.done, len(gpus.gpus) if gpus else 0)]
+        if self._view == "power":
+            host = app.snapshot.host
+            plot = await plots.power([await compare.find_run(f"{host.name}:{sweep.run_id}" if host else sweep.run_id)])
+        else:
+            plot = plots.pareto(told) if self._view == "pareto" else plots.throughput(told)
+        if self.is_mounted:
+            self.query_one(PlotPane).show(plot)
 
 
 class Box(Vertical, Framed):
