@@ -32,6 +32,9 @@ HELD_S = 5.0
 LATE_S = 60.0
 """A patch that was switched so long before a launch belongs to its story."""
 
+KNOWN_ANYWAY = ("restart", "measurement")
+"""Marks that the run itself and its measurements tell."""
+
 GPU_VALUES = (
     "power_w", "limit_w", "gpu_util_pct", "mem_util_pct", "memory_used_mib", "temperature_c", "memory_temperature_c",
     "sm_clock_mhz", "mem_clock_mhz", "pcie_tx_mb_s", "pcie_rx_mb_s",
@@ -126,7 +129,7 @@ class Recorder:
         told = [
             KeptMark(mark.time, mark.kind, mark.text)
             for mark in snapshot.marks
-            if mark.time >= run.started_at - LATE_S and mark.kind != "restart"
+            if mark.time >= run.started_at - LATE_S and mark.kind not in KNOWN_ANYWAY
         ]
         if run.started_at:
             told.append(KeptMark(run.started_at, "restart", f"{run.id} {run.profile}".strip()))

@@ -29,6 +29,9 @@ GAP_S = 6.0
 
 HISTORY_S = 60.0
 PEAK_S = 10.0
+DRAWN = ("patch", "restart", "measurement")
+"""Marks that histories show; the others stand in the story alone."""
+
 MEASURED = "measured"
 """Source of what measurements kept."""
 
@@ -170,7 +173,7 @@ class Tape:
             "readonly": True,
             "run": self._run(time),
             "profile": self._profile(found[0] if found else 0),
-            "marks": tuple(mark for mark in self.marks if mark.time <= time),
+            "marks": tuple(mark for mark in self.marks if mark.time <= time and mark.kind in DRAWN),
             "gpu_history": tuple((one.time, one.watts) for one in past),
             "tok_s_history": tuple((one.time, one.tok_s) for one in past),
             "peak_w": max(peak, default=None),
@@ -222,7 +225,11 @@ async def load(entry: RunEntry) -> Tape:
     journal = Journal()
     kept = await blocks_of(journal, entry.host, entry.id)
     frames = await frames_of(entry)
-    marks = [Mark(one.time, one.kind, one.text) for one in await marks_of(journal, entry.host, entry.id)]
+    marks = [
+        Mark(one.time, one.kind, one.text)
+        for one in await marks_of(journal, entry.host, entry.id)
+        if one.kind != "measurement"
+    ]
     if not any(mark.kind == "restart" for mark in marks) and entry.started_at:
         marks.append(Mark(entry.started_at, "restart", f"{entry.id} {entry.profile}".strip()))
     if frames:

@@ -38,7 +38,14 @@ def test_telemetry_is_a_table_lines_or_one_document(tmp_path: Path) -> None:
     assert run("runs", "export", RUN, "--telemetry", "--output", file).returncode == 0
     whole = json.loads(file.read_text())
     assert len(whole["moments"]) == 240 and len(whole["gaps"]) == 1 and whole["target_tok_s"] == 5816
-    assert [mark["kind"] for mark in whole["marks"]] == ["restart", "measurement", "patch", "measurement", "end"]
+    assert [mark["kind"] for mark in whole["marks"]] == [
+        "restart",
+        "ready",
+        "measurement",
+        "patch",
+        "measurement",
+        "end",
+    ]
 
 
 def test_without_a_terminal_a_replay_is_text_and_json_streams() -> None:

@@ -48,7 +48,11 @@ async def test_what_is_shown_of_a_run_is_kept_with_its_marks() -> None:
 
     async def act() -> None:
         await shown(desk, 0, 30)
-        marks = (Mark(NOW + 1, "patch", "apply p"), Mark(NOW - 9999, "patch", "long before"))
+        marks = (
+            Mark(NOW + 1, "patch", "apply p"),
+            Mark(NOW + 2, "measurement", "8: 40 tok/s"),
+            Mark(NOW - 9999, "patch", "long before"),
+        )
         await shown(desk, 30, 50, marks=marks)
         run = replace(fakes.run(RunPhase.FAILED), ended_at=NOW + 5, failure=Failure("out of memory"))
         await shown(desk, 50, 60, run=run)

@@ -58,7 +58,11 @@ async def record(badge: str = "") -> None:
             fakes.measured(256 if not began else 1024, 0, speed), started_at=NOW + began + 30, duration_s=60.0
         )
         await journal.record_measurement("blackwell", one, badge=badge)
-    marks = [KeptMark(NOW - 30, "restart", f"{RUN} glm5-nvfp4"), KeptMark(NOW + 310, "patch", "apply fusion\x1b[31m")]
+    marks = [
+        KeptMark(NOW - 30, "restart", f"{RUN} glm5-nvfp4"),
+        KeptMark(NOW + 5, "ready", ""),
+        KeptMark(NOW + 310, "patch", "apply fusion\x1b[31m"),
+    ]
     await keep_marks(journal, "blackwell", RUN, [*marks, KeptMark(NOW + 425, "end", "exited")])
 
 
@@ -111,6 +115,7 @@ async def test_a_tape_tells_what_the_gauges_showed(tape: Tape) -> None:
     assert lost.gpu_history == () and lost.best_tok_s == 1950.0
     late = tape.snapshot(NOW + 305)
     assert [mark.kind for mark in late.marks] == ["restart", "measurement"]
+    assert any(mark.kind == "ready" for mark in tape.marks)
     assert {moment for moment, _ in late.gpu_history} == {NOW + second for second in range(300, 306)}
 
 
@@ -121,11 +126,11 @@ async def test_keys_move_on_the_tape_and_nothing_touches_a_host(tape: Tape, watc
         player = screen.player
         assert "REPLAY" in shown(app) and RUN in shown(app)
         watch[0] += 2
-        await until(pilot, lambda: player.now == pytest.approx(NOW + 20))
+        await until(pilot, lambda: player.now == pytest.approx(NOW + 20, rel=0, abs=0.01))
         await pilot.press("space")
         watch[0] += 5
         await pilot.pause()
-        assert player.now == pytest.approx(NOW + 20) and "paused" in shown(app)
+        assert player.now == pytest.approx(NOW + 20, rel=0, abs=0.01) and "paused" in shown(app)
         await pilot.press("right_square_bracket")
         assert player.now == NOW + 30
         await pilot.press("full_stop", "full_stop")
