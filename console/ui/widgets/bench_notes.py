@@ -28,7 +28,8 @@ def notes(done: Sequence[Measurement]) -> list[tuple[str, str]]:
     if last.steady_tok_s is not None:
         found.append((f"steady at {last.concurrency_limit:,}: {dash(last.steady_tok_s)} tok/s", ""))
     elif isinstance(steady, Mapping) and steady.get("reason"):
-        found.append((f"steady at {last.concurrency_limit:,}: none, {steady['reason']}", "dim"))
+        why = str(steady["reason"]).removeprefix("none: ")
+        found.append((f"steady at {last.concurrency_limit:,}: none, {why}", "dim"))
     bend = knee(done)
     if bend is not None:
         found.append((f"knee at {bend.concurrency:,}: beyond it more streams wait instead of getting tokens", ""))
