@@ -241,7 +241,7 @@ def _minutes(spec: ExperimentSpec, runs: Sequence[RunEntry], visits: int, launch
         visit_s += WARM_UP_SHARE * fmean(took) + SETTLE_S
     if not ready:
         return None, "no start of this profile was timed on this host"
-    return (visits * visit_s + launches * fmean(ready)) / 60, f"as {len(ready)} runs here took"
+    return (visits * visit_s + launches * fmean(ready)) / 60, f"as {len(ready)} run{'s'[: len(ready) != 1]} here took"
 
 
 def _noise(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> tuple[float | None, str]:

@@ -134,6 +134,49 @@ async def _measure(pilot: Pilot[Any], album: Album) -> None:
     await pilot.press("escape")
 
 
+PLANNED = """schema = 1
+title = "Tuned kernels, then fused all-reduces"
+base = "demo-wide"
+[measure]
+repeats = 4
+[[arm]]
+name = "cutlass"
+hypothesis = "the kernels that FlashInfer tunes are quicker at this width"
+args = { moe-runner-backend = "flashinfer_cutlass" }
+patches = ["flashinfer-cutlass-autotune"]
+[[arm]]
+name = "autotune-alone"
+hypothesis = "the patch is enough"
+patches = ["flashinfer-cutlass-autotune"]
+[[arm]]
+name = "fusion"
+hypothesis = "fewer all-reduce launches"
+args = { enable-flashinfer-allreduce-fusion = true }
+patches = ["allreduce-fusion-sm120"]
+"""
+
+
+async def _decide(pilot: Pilot[Any], album: Album) -> None:
+    """Draw what was measured, and show what an experiment would cost."""
+    for key, name in (("v", "plot-throughput"), ("v", "plot-pareto"), ("v", "plot-power")):
+        if name == "plot-throughput":
+            await pilot.press("6")
+            await pilot.pause(0.6)
+        await pilot.press(key)
+        await pilot.pause(0.6)
+        await album.take(pilot, name, WIDE, SMALL)
+    await pilot.press("escape", "escape")
+    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "tokwatt" / "experiments"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "kernels.toml").write_text(PLANNED)
+    await pilot.press("X")
+    await pilot.pause(1)
+    await pilot.press("enter")
+    await pilot.pause(2)
+    await album.take(pilot, "experiment-plan", WIDE, SMALL)
+    await pilot.press("escape")
+
+
 async def _rest(pilot: Pilot[Any], album: Album) -> None:
     """Help, and what was sent to the host."""
     for key, name in (("question_mark", "help"), ("at", "commands"), ("6", "runs")):
@@ -161,6 +204,7 @@ async def story(target: object, album: Album) -> None:
         await _patch(pilot, album)
         await _launch(pilot, album, "r", "restarting")
         await _measure(pilot, album)
+        await _decide(pilot, album)
         await _rest(pilot, album)
         await app.leave()
 
