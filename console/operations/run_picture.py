@@ -206,7 +206,7 @@ def _measurements(tape: Tape, whole: Overview) -> Iterator[str]:
         yield (f'<rect x="{left:.1f}" y="{TOP}" width="{wide:.1f}" height="{_bottom() - TOP}" fill="{INKS["mark"]}"'
                ' fill-opacity="0.05"/>')  # fmt: skip
         yield f'<rect x="{left:.1f}" y="52" width="{wide:.1f}" height="4" fill="{INKS["mark"]}"/>'
-        if left - last > 30:
+        if left - last > 22:
             last = left
             yield _text(left, 49, str(one.concurrency), INKS["mark"])
 

@@ -45,6 +45,13 @@ class Terminal:
         self.output += got
         return bytes(got)
 
+    def read_all(self, seconds: float) -> int:
+        """Read for some time, however quiet it is, and return how many bytes came."""
+        end, came = time.perf_counter() + seconds, 0
+        while (left := end - time.perf_counter()) > 0:
+            came += len(self.read(min(left, 0.5)))
+        return came
+
     def wait_for(self, text: bytes, seconds: float) -> float | None:
         """Return how long after now a text arrived, in seconds."""
         began = time.perf_counter()
