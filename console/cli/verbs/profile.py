@@ -303,9 +303,9 @@ async def save_profile(args: argparse.Namespace, desk: Desk, out: Output) -> int
             if progress.current is not None and progress.current != said:
                 said = progress.current
                 out.say(f"measuring {said} afresh")
+    path = await save_winner(desk, args.name, overwrite=args.overwrite)
     if not (await sealed(desk)).fresh:
         out.say("sealed with the numbers that it was chosen by; --fresh measures again first")
-    path = await save_winner(desk, args.name, overwrite=args.overwrite)
     if out.json:
         out.document(path=str(path))
     else:
