@@ -28,8 +28,8 @@ def notes(done: Sequence[Measurement]) -> list[tuple[str, str]]:
     if last.steady_tok_s is not None:
         found.append((f"steady at {last.concurrency_limit:,}: {dash(last.steady_tok_s)} tok/s", ""))
     elif isinstance(steady, Mapping) and steady.get("reason"):
-        why = str(steady["reason"]).removeprefix("none: ")
-        found.append((f"steady at {last.concurrency_limit:,}: none, {why}", "dim"))
+        reason = str(steady["reason"]).removeprefix("none: ")
+        found.append((f"steady at {last.concurrency_limit:,}: none, {reason}", "dim"))
     bend = knee(done)
     if bend is not None:
         found.append((f"knee at {bend.concurrency:,}: beyond it more streams wait instead of getting tokens", ""))
