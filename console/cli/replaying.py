@@ -57,6 +57,8 @@ async def export_telemetry(args: argparse.Namespace, form: str, out: Output) -> 
         return 1
     if form not in PICTURES:
         put(_pieces(tape, form), args.output, out)
+        if tape.damaged:
+            out.say(f"left out: {len(tape.damaged)} of {len(tape.kept)} blocks are damaged")
     elif args.output:
         return await _draw(tape, args.output, out)
     elif form == "svg":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -16,6 +16,7 @@ from console.domain.profile import Profile, TargetSection
 from console.domain.run import Run, RunPhase
 from console.domain.text import clean
 from console.domain.throughput import ThroughputSample
+from console.errors import ConsoleError
 from console.journal.book import Journal
 from console.journal.packing import MAX, Block, Column, packed, steps
 from console.journal.recordings import Kept, blocks_of, marks_of
@@ -74,6 +75,8 @@ class Tape:
     def __init__(self, entry: RunEntry, kept: Sequence[Kept], marks: Sequence[Mark]) -> None:
         self.entry = entry
         self.kept = tuple(kept)
+        self.damaged: set[int] = set()
+        """Blocks that could not be read."""
         self.windows = windows_of(entry)
         told = [Mark(one.began, "measurement", _told(one)) for one in self.windows]
         self.marks = tuple(sorted({*marks, *told}, key=lambda mark: mark.time))
@@ -114,8 +117,16 @@ class Tape:
             for row in range(len(block)):
                 yield block, row
 
+    def part(self, number: int, only: Callable[[str], bool] = lambda name: True) -> Block:
+        """Return the rows of one block, or some columns of them; a damaged one has none, and the rest still plays."""
+        try:
+            return self.kept[number].block(only)
+        except ConsoleError:
+            self.damaged.add(number)
+            return Block([])
+
     def _block(self, number: int) -> Block:
-        return self.kept[number].block()
+        return self.part(number)
 
     def _seconds(self, number: int) -> tuple[Second, ...]:
         """Return the seconds of one block."""
@@ -199,6 +210,8 @@ class Tape:
         for began, ended in self.gaps:
             if began <= time <= ended:
                 return "no console watched this part of the run"
+        if any(self.kept[number].began <= time <= self.kept[number].ended for number in self.damaged):
+            return "this part of the recording is damaged"
         return "the recording begins later" if time < self.began else "the recording ends here"
 
     def _run(self, time: float) -> Run:
@@ -284,7 +297,10 @@ def _filled(one: Kept, times: Sequence[float], frames: Sequence[Frame]) -> Kept:
     first = bisect.bisect_left(times, one.began)
     if first == len(times) or times[first] > one.ended:
         return one
-    block = one.block()
+    try:
+        block = one.block()
+    except ConsoleError:  # the tape tells of it
+        return one
     known = block.columns.get("tok_s", [])
     if any(known):
         return one

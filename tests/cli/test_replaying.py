@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ from xml.etree import ElementTree
 import pytest
 
 from console.errors import ConsoleError
+from console.journal.book import default_path
 from console.operations import run_picture
-from tests.ui.test_replay import RUN, load, record
+from tests.ui.test_replay import NOW, RUN, load, record
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +87,17 @@ def test_a_png_is_one_and_without_its_library_the_extra_is_named(
     with pytest.raises(ConsoleError) as caught:
         run_picture.write(tape, str(tmp_path / "other.png"))
     assert "tokwatt[plots]" in caught.value.hint and not (tmp_path / "other.png").exists()
+
+
+def test_a_damaged_block_is_left_out_and_told(tmp_path: Path) -> None:
+    with sqlite3.connect(default_path()) as db:
+        db.execute("UPDATE recordings SET data = x'00' WHERE number = 1")
+    db.close()
+    done = run("runs", "export", RUN, "--telemetry")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) < 240 and "are damaged" in done.stderr
+    assert run("runs", "export", RUN, "--output", tmp_path / "run.svg").returncode == 0
+    gpus = asyncio.run(load()).snapshot(NOW + 10).gpus
+    assert gpus is not None and gpus.gpus == () and "damaged" in gpus.reason
 
 
 @pytest.mark.parametrize(
