@@ -47,7 +47,12 @@ async def _owner_named(desk: Desk, failure: Failure, port: int) -> Failure:
         return replace(failure, hint=f"nobody holds port {port} any more: a new start may come up")
     owner: Mapping[str, Any] = listeners[0]
     who = f"pid {owner['pid']} ({owner['user']}): {owner['title'][:120]}" if owner["pid"] else f"user {owner['user']}"
-    return replace(failure, hint=f"port {port} is held by {who}; stop it, or change port under [launch]")
+    way = "stop it, or change port under [launch]"
+    if "rendezvous" in failure.cause:
+        way = "stop it, or set another nccl-port or dist-init-addr: it is not the HTTP port"
+    elif "internal" in failure.cause:
+        way = "stop it, it may be left over from an earlier run: it is not the HTTP port"
+    return replace(failure, hint=f"port {port} is held by {who}; {way}")
 
 
 async def _killer_named(desk: Desk, failure: Failure, run: Run) -> Failure:
