@@ -11,6 +11,7 @@ from typing import Any
 from console.domain.run import Failure, Run, RunPhase
 from console.domain.text import clean
 from console.errors import DeadlineError, RemoteError
+from console.operations import owners
 from console.operations.desk import Desk
 
 BEFORE_S, AFTER_S = 1.0, 5.0
@@ -46,7 +47,7 @@ async def _owner_named(desk: Desk, failure: Failure, port: int) -> Failure:
     if not listeners:
         return replace(failure, hint=f"nobody holds port {port} any more: a new start may come up")
     owner: Mapping[str, Any] = listeners[0]
-    who = f"pid {owner['pid']} ({owner['user']}): {owner['title'][:120]}" if owner["pid"] else f"user {owner['user']}"
+    who = owners.of_port(owner)
     way = "stop it, or change port under [launch]"
     if "rendezvous" in failure.cause:
         way = "stop it, or set another nccl-port or dist-init-addr: it is not the HTTP port"

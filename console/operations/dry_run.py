@@ -11,7 +11,7 @@ from console.config.secrecy import REDACTED, with_secret_args
 from console.domain.patch import DiskState
 from console.domain.profile import Profile
 from console.engines.registry import engine
-from console.operations import launching, patches, profile_check, server, ways
+from console.operations import launching, owners, patches, profile_check, server, ways
 from console.operations.desk import Desk
 from console.operations.profile_check import Finding
 
@@ -71,9 +71,11 @@ def _blocking(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
     found = [f"launch.via {profile.launch.via}: {fault}" for fault in launching.unit_faults(profile, facts)]
     if taken := launching.name_taken(facts["unit"]):
         found.append(taken)
-    for owner in facts["listeners"]:
-        who = f"pid {owner['pid']} ({owner['user']}): {owner['title'][:80]}" if owner["pid"] else owner["user"]
-        found.append(f"port {profile.launch.port} is taken by {who}, on {owner['address']}")
+    flags = engine(profile.engine.kind).side_ports(profile)
+    for owner in (*facts["listeners"], *facts["taken"]):
+        flag = flags.get(owner["port"]) if owner["port"] != profile.launch.port else None
+        wanted = f" (for {flag})" if flag else ""
+        found.append(f"port {owner['port']}{wanted} is taken by {owners.of_port(owner, 80)}, on {owner['address']}")
     if fault := facts["bind_fault"]:
         found.append(f"--host {fault['address']} cannot be listened on: {fault['message']}")
     if not facts["program"] and not ways.in_image(profile):
@@ -85,7 +87,7 @@ def _blocking(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
 
 def _warnings(facts: Mapping[str, Any]) -> list[str]:
     found = [
-        f"pid {one['pid']} ({one['user'] or 'unknown login'}: {str(one['title'])[:60]}) holds {one['memory_mib'] or 0:,.0f} MiB of a GPU"
+        f"pid {one['pid']} ({one['user'] or 'unknown login'}: {owners.shown_title(one['title'], 60)}) holds {one['memory_mib'] or 0:,.0f} MiB of a GPU"
         for one in facts["gpu_processes"] or ()
     ]
     cards: Sequence[Mapping[str, Any]] = facts["gpus"] or ()

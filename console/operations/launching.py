@@ -16,7 +16,7 @@ from console.domain.profile import DOCKER_RUN, Profile, Secret
 from console.domain.run import Run
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
-from console.operations import running, units, ways
+from console.operations import owners, running, units, ways
 from console.operations.desk import Desk
 from console.operations.machine import fingerprint, look_quietly
 
@@ -36,6 +36,8 @@ class Preflight:
     free_mib: float
     unit: Mapping[str, Any] = field(default_factory=dict)
     """What runtime, queue or service manager say; empty for a plain process."""
+    taken: tuple[Mapping[str, Any], ...] = ()
+    """Who listens on the ports that the server's processes use between themselves."""
 
 
 CACHES = ("~/.cache/huggingface", "~/.cache/flashinfer", "~/.triton/cache")
@@ -52,6 +54,7 @@ async def look(desk: Desk, profile: Profile, *, model: str = "") -> Mapping[str,
     adapter, inside = engine(profile.engine.kind), ways.in_image(profile)
     args = {
         "port": profile.launch.port,
+        "ports": [] if inside else [*adapter.side_ports(profile)],
         "bind": "" if inside else str(profile.launch.args.get("host", "")),
         "program": "" if inside else adapter.command(profile)[0],
         "cwd": "" if inside else profile.launch.workdir,
@@ -91,7 +94,11 @@ def passed(desk: Desk, profile: Profile, said: Mapping[str, Any]) -> Preflight:
         raise UsageError(f"{file}: launch.args: {', '.join(said['missing'])} does not exist on {host}")
     holders, unit = said["gpu_processes"], said.get("unit") or {}
     return Preflight(
-        tuple(said["listeners"]), tuple(holders) if holders is not None else None, float(said["free_mib"]), unit
+        tuple(said["listeners"]),
+        tuple(holders) if holders is not None else None,
+        float(said["free_mib"]),
+        unit,
+        tuple(said["taken"]),
     )
 
 
@@ -131,18 +138,18 @@ def must_have_name(desk: Desk, found: Preflight) -> None:
 
 
 def must_have_port(desk: Desk, profile: Profile, found: Preflight, runs: Sequence[Run]) -> None:
-    """Raise `RefusedError` naming the owner, a run of ours or anybody, when the port is taken."""
-    for owner in found.listeners:
+    """Raise `RefusedError` naming the owner, a run of ours or anybody, when a port is taken that the launch will open."""
+    side = engine(profile.engine.kind).side_ports(profile)
+    for owner in (*found.listeners, *found.taken):
         ours = next((run for run in runs if run.process and run.process.pid == owner["pid"]), None)
-        who = (
-            f"pid {owner['pid']} ({owner['user']}): {owner['title'][:160]}" if owner["pid"] else f"user {owner['user']}"
-        )
-        if ours is not None:
-            who = f"run {ours.id} of {ours.profile} (pid {owner['pid']})"
+        who = f"run {ours.id} of {ours.profile} (pid {owner['pid']})" if ours else owners.of_port(owner, 160)
+        flag = side.get(owner["port"], "") if owner["port"] != profile.launch.port else ""
+        role = f", wanted for {flag} between the server's processes," if flag else ""
+        key = f"{flag} under [launch.args]" if flag else "port under [launch]"
         raise RefusedError(
-            f"{desk.link.host.name}: port {profile.launch.port} is taken by {who}",
+            f"{desk.link.host.name}: port {owner['port']}{role} is taken by {who}",
             f"it listens on {owner['address']}",
-            "serve restart stops it first" if ours else "stop it, or change port under [launch]",
+            "serve restart stops it first" if ours and not flag else f"stop it, or change {key}",
         )
 
 
@@ -150,7 +157,9 @@ def warn(desk: Desk, found: Preflight) -> None:
     """Tell what does not stop a launch but may spoil it."""
     for holder in found.gpu_processes or ():
         memory = f"{holder['memory_mib']:,.0f} MiB" if holder.get("memory_mib") is not None else "memory"
-        desk.say(f"warning: pid {holder['pid']} ({holder['user']}: {holder['title'][:80]}) holds {memory} of a GPU")
+        desk.say(
+            f"warning: pid {holder['pid']} ({holder['user']}: {owners.shown_title(holder['title'], 80)}) holds {memory} of a GPU"
+        )
     if found.free_mib < FREE_MIB:
         desk.say(f"warning: only {found.free_mib:.0f} MiB are free for the log")
 

@@ -19,7 +19,7 @@ from console.engines.protocol import Engine, Watch
 from console.engines.records import LogParser
 from console.engines.registry import engine
 from console.errors import ConsoleError, RemoteError
-from console.operations import starting, units
+from console.operations import owners, starting, units
 from console.operations.desk import Desk
 from console.remote.http import http_client
 
@@ -284,7 +284,7 @@ def _with_orphans(failure: Failure | None, state: State) -> Failure | None:
 
 def orphans(processes: Sequence[Mapping[str, Any]]) -> str:
     """Return what is left of a run as a clause."""
-    who = ", ".join(f"{entry['pid']} ({str(entry['title'])[:40]})" for entry in processes[:4])
+    who = ", ".join(f"{entry['pid']} ({owners.shown_title(entry['title'], 40)})" for entry in processes[:4])
     return f"{len(processes)} of its processes live on: {who}"
 
 

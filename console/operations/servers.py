@@ -18,7 +18,7 @@ from console.domain.server import Connection, GpuShare, HostServer, Member, Role
 from console.domain.text import clean
 from console.engines.registry import ENGINES, engine
 from console.errors import RefusedError, UsageError
-from console.operations import running
+from console.operations import owners, running
 from console.operations.desk import Desk
 
 RUNS_LOOKED_AT = 50
@@ -66,7 +66,7 @@ async def find(desk: Desk, pid: int, *, ask: bool = True) -> HostServer:
     seen = (await desk.link.call("processes", {"pids": [pid]})).result["processes"]
     if not seen:
         raise UsageError(f"{desk.link.host.name}: no process has pid {pid}", hint="tokwatt serve status --all")
-    title = _shown(str(seen[0]["title"]))
+    title = owners.redacted(str(seen[0]["title"]))
     raise RefusedError(
         f"pid {pid} is no inference server: {title[:160]}",
         f"it belongs to {seen[0]['user']}",
@@ -82,7 +82,13 @@ async def connections(desk: Desk, server: HostServer) -> tuple[tuple[Connection,
     said = (await desk.link.call("connections", args)).result
     return (
         tuple(
-            Connection(int(one["port"]), clean(one["peer"]), one["pid"], clean(_shown(one["title"])), bool(one["ours"]))
+            Connection(
+                int(one["port"]),
+                clean(one["peer"]),
+                one["pid"],
+                clean(owners.redacted(one["title"])),
+                bool(one["ours"]),
+            )
             for one in said["connections"]
         ),
         int(said["count"]),
@@ -125,7 +131,8 @@ def _server(told: Mapping[str, Any], around: Mapping[str, Any], states: Sequence
     kind, role = str(told["kind"]), Role(told["role"])
     process = ProcessId(int(told["pid"]), int(told["start_ticks"]), int(told["session"]))
     members = tuple(
-        Member(int(one["pid"]), int(one["start_ticks"]), clean(_shown(one["title"]))) for one in told["processes"]
+        Member(int(one["pid"]), int(one["start_ticks"]), clean(owners.redacted(one["title"])))
+        for one in told["processes"]
     )
     argv = without_secret_words(engine(kind).redacted([str(word) for word in told["argv"]]))
     state = _run_of(process, members, states)
@@ -148,7 +155,7 @@ def _server(told: Mapping[str, Any], around: Mapping[str, Any], states: Sequence
         members=members,
         run=str(record.get("id") or told["run"]),
         ours=state is not None,
-        parent=clean(_shown(told["parent"])),
+        parent=clean(owners.redacted(told["parent"])),
         log=str((state or {}).get("log") or told["log"]),
         output=str(told["output"]),
         output_why=clean(told["output_why"]),
@@ -201,10 +208,6 @@ async def _asked(desk: Desk, server: HostServer) -> HostServer:
 
 async def _nothing() -> None:
     return None
-
-
-def _shown(title: str) -> str:
-    return " ".join(without_secret_words(title.split(" ")))
 
 
 def _word_after(words: Sequence[str], flag: str) -> str:

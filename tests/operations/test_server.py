@@ -313,6 +313,34 @@ async def test_a_port_belongs_to_a_run_that_does_not_listen_yet(
     assert f"no request to abort: another server has port {run.port}" in said
 
 
+HOLD = """
+import socket, sys
+taken = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_a_port_between_the_servers_processes_is_looked_at_before_a_launch(
+    local_link: HostLink, profile: Profile
+) -> None:
+    port = free_port()
+    command = [sys.executable, "-c", HOLD, str(port), "--api-key", "sk-hunter2hunter2"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        asked = replace(profile.launch, args={**profile.launch.args, "nccl-port": port})
+        desk = await desk_of(local_link, replace(profile, launch=asked))
+        with pytest.raises(RefusedError) as caught:
+            await server.start(desk)
+        holder.communicate()
+    assert f"port {port}, wanted for nccl-port between the server's processes, is taken by pid {holder.pid}" in str(
+        caught.value
+    )
+    assert (
+        "hunter2" not in str(caught.value) and caught.value.hint == "stop it, or change nccl-port under [launch.args]"
+    )
+
+
 @pytest.mark.parametrize(
     ("launch", "python", "title"),
     [
