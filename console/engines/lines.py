@@ -6,6 +6,8 @@ import math
 import re
 
 ACCESS = re.compile(r'INFO:\s+(?:(\S+):(\d+) - )?"([A-Z]+) (\S+) HTTP/[\d.]+" (\d{3})')
+ACCESS_LINE = r'INFO:\s+(?:\S+ - )?"[A-Z]+ \S+ HTTP/[^\[\n]*\n?\Z'
+"""Matches an access line to its end: nothing else is glued to it."""
 BAR = re.compile(
     r"\s*(?P<label>[^|]*?):?\s*(?P<pct>\d{1,3})%(?: Completed)? ?\|(?P<glyphs>[^|]*\|)? ?(?P<done>\d+)/(?P<total>\d+)"
     r"(?: \[(?P<spent>[\d:?]+)<(?P<left>[\d:?]+),\s*(?P<rate>[^\]]*)\])?"

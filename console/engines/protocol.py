@@ -26,6 +26,11 @@ class Grammar(Protocol):
 
     own: frozenset[str]
     """Families of prefixes, beside SGLang's stamp, that are this engine's own (`prefixes.Peeled.foreign`)."""
+    flood: str
+    """Matches, from their beginning, most lines that are decode, prefill or access records and no problem: what a search
+    of a whole log for others may leave out. For bytes, and Python 3.9."""
+    flood_words: str
+    """Found in every line that is a decode, prefill or access record."""
 
     def sense(self, message: str, ranks: Mapping[str, int], clock: str, stamped: bool) -> Sense:
         """Return what a message, with its continuation lines, means."""

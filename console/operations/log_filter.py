@@ -101,7 +101,7 @@ def make(*, kinds: str = "", pattern: str = "", inverse: bool = False, rank: str
 def compiled(pattern: str) -> re.Pattern[str]:
     """Return a regular expression that ignores case unless it has capitals; `UsageError` says where it is wrong."""
     try:
-        return re.compile(pattern, 0 if pattern != pattern.lower() else re.IGNORECASE)
+        return re.compile(pattern, re.MULTILINE | (0 if pattern != pattern.lower() else re.IGNORECASE))
     except re.error as error:
         at = "" if error.pos is None else f" at character {error.pos + 1}"
         raise UsageError(f"{pattern}: not a regular expression", f"{error.msg}{at}") from None

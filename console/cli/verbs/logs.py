@@ -40,7 +40,13 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     logs.add_argument("--invert", action="store_true", help="records that --grep does not match")
     logs.add_argument("--rank", default="", metavar="R", help="records of a rank: TP3, 'DP1 TP0' or 3")
     logs.add_argument("--level", default="", metavar="L", help="info, warning (and worse) or error")
-    logs.add_argument("--lines", type=int, default=LINES, metavar="N", help="how much of a run's past (0: all)")
+    logs.add_argument(
+        "--lines",
+        type=int,
+        default=None,
+        metavar="N",
+        help=f"how much of a run's past, 0 for all (default: {LINES}; all that a filter wants)",
+    )
     logs.add_argument("--engine", default="", metavar="E", help="whose log a FILE is (default: what it looks like)")
     logs.set_defaults(act=show_logs, needs=_needs)
 
@@ -56,7 +62,7 @@ async def show_logs(args: argparse.Namespace, desk: Desk | None, out: Output) ->
     """Run `logs`."""
     from console.operations import log_filter
 
-    if args.lines < 0:
+    if args.lines is not None and args.lines < 0:
         raise UsageError("logs: --lines takes no negative number")
     wanted = log_filter.make(kinds=args.kind, pattern=args.grep, inverse=args.invert, rank=args.rank, level=args.level)
     if desk is None:
@@ -72,25 +78,40 @@ def _file(args: argparse.Namespace, wanted: RecordFilter, out: Output) -> int:
             "--follow needs a run on a host; a FILE is read as it is", hint=f"tail -F {args.what} | tokwatt logs -"
         )
     stdin = sys.stdin.buffer if args.what == "-" else None
+    hits = 0
     for record in logs.records(log_files.chunks(args.what, stdin), engine=args.engine):
         if wanted.accepts(record):
             _print(record, out)
-    return 0
+            hits += 1
+    return _code(wanted, hits)
+
+
+def _code(wanted: RecordFilter, hits: int) -> int:
+    """Return the exit code: as with grep, no hit of a pattern is 1."""
+    return 1 if wanted.pattern is not None and not hits else 0
+
+
+def _lines(args: argparse.Namespace) -> int:
+    return LINES if args.lines is None else int(args.lines)
 
 
 async def _run(args: argparse.Namespace, desk: Desk, wanted: RecordFilter, out: Output) -> int:
-    from console.operations import logs, server
+    from console.operations import log_search, logs, server
 
     run = await server.find_run(desk, args.what) if args.what else await server.status(desk)
     if run is None or not run.log:
         raise ConsoleError(f"{desk.link.host.name}: no run of ours has a log here", hint="tokwatt serve status --all")
     if not args.follow:
-        async for record in logs.past(desk, run, lines=args.lines):
+        whole = args.lines is None and not wanted.wants_all
+        past = log_search.past(desk, run, wanted) if whole else logs.past(desk, run, lines=_lines(args))
+        hits = 0
+        async for record in past:
             if wanted.accepts(record):
                 _print(record, out)
-        return 0
+                hits += 1
+        return _code(wanted, hits)
     last: LogRecord | None = None
-    async with contextlib.aclosing(logs.to_end(desk, run, lines=args.lines)) as stream:
+    async with contextlib.aclosing(logs.to_end(desk, run, lines=_lines(args))) as stream:
         async for last in stream:
             if wanted.accepts(last):
                 _print(last, out)

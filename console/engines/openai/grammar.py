@@ -51,6 +51,8 @@ class OpenAiGrammar:
     """Reader of one log."""
 
     own: frozenset[str] = frozenset()
+    flood = lines.ACCESS_LINE
+    flood_words = r"HTTP/\d"
 
     def __init__(self) -> None:
         self._usage = ""

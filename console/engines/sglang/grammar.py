@@ -95,6 +95,8 @@ class SglangGrammar:
     """Reader of one log; remembers per rank whether the server was idle before a decode line."""
 
     own: frozenset[str] = frozenset()
+    flood = rf"\[[^\]\n]*\] (?:Decode|Prefill) batch|(?:\[[^\]\n]*\] )?{lines.ACCESS_LINE}"
+    flood_words = r"(?:Decode|Prefill) batch|HTTP/\d"
 
     def __init__(self) -> None:
         self._idle: dict[tuple[tuple[str, int], ...], bool] = {}

@@ -85,6 +85,11 @@ class VllmGrammar:
     """Reader of one log."""
 
     own: frozenset[str] = frozenset({"levelled", "logging"})
+    flood = (
+        r"(?:\(\w+ pid=\d+\) )?(?:INFO \d\d-\d\d \d\d:\d\d:\d\d \[[\w./-]+:\d+\] (?:Engine \d+: )?Avg |"
+        rf"{lines.ACCESS_LINE})"
+    )
+    flood_words = r"throughput: |HTTP/\d"
 
     def __init__(self) -> None:
         self._usage = ""

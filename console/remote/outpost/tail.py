@@ -20,7 +20,7 @@ BACK_LIMIT = 16 * 1024 * 1024
 """How far back the last N lines are looked for."""
 
 
-class _Credit:
+class Credit:
     """How much the console has taken of one follower."""
 
     def __init__(self) -> None:
@@ -29,27 +29,30 @@ class _Credit:
         self.parts = 0
 
     def taken(self, count: int, parts: int) -> None:
+        """Give back what the console has taken."""
         with self.condition:
             self.bytes -= count
             self.parts -= parts
             self.condition.notify_all()
 
     def wait(self, call: Call) -> None:
+        """Wait until more may be sent, or nobody wants it."""
         with self.condition:
             while (self.bytes >= WINDOW_BYTES or self.parts >= WINDOW_PARTS) and not call.cancelled.is_set():
                 self.condition.wait(0.5)
 
     def give(self, count: int) -> None:
+        """Count what is sent."""
         with self.condition:
             self.bytes += count
             self.parts += 1
 
 
-_followers: dict[str, _Credit] = {}
+followers: dict[str, Credit] = {}
 
 
 class _Follower:
-    def __init__(self, call: Call, credit: _Credit) -> None:
+    def __init__(self, call: Call, credit: Credit) -> None:
         self._call = call
         self._credit = credit
         self._spool = outputs.spool_of(call.text("path"))
@@ -188,19 +191,19 @@ def _follow(call: Call) -> Result:
     `truncated` or `rotated` (offset 0 of a new file), or none; a `start` tells the file's `size`, too.
     """
     key = call.text("key", "")
-    credit = _followers[key] = _Credit()
+    credit = followers[key] = Credit()
     follower = _Follower(call, credit)
     try:
         follower.run()
     finally:
-        _followers.pop(key, None)
+        followers.pop(key, None)
         follower.close()
     return {"ended": True}, b""
 
 
 def _followed(call: Call) -> Result:
     """Tell a follower how many bytes and parts have been taken since the last time."""
-    credit = _followers.get(call.text("key"))
+    credit = followers.get(call.text("key"))
     if credit is None:
         raise Fault("enoent", "no such follower")
     credit.taken(call.number("bytes"), call.number("parts"))
