@@ -141,9 +141,9 @@ def _spellings(profile: Profile) -> list[Finding]:
         one = spelled.canonical(name)
         if one in seen:
             said = f"{name} and {seen[one]} are one flag: the engine takes the last"
-            found.append(
-                Finding(ERROR, f"launch.args.{name}", said, f"keep one, {seen[one]} = false takes the other away")
-            )
+            sure = all(each.replace("_", "-") in (one, *spelled.same) for each in (name, seen[one]))
+            way = f"keep one, {seen[one]} = false takes the other away"
+            found.append(Finding(ERROR if sure else WARNING, f"launch.args.{name}", said, way))
         seen[one] = name
         head = name.partition(".")[0]
         if head != name and head in profile.launch.args:

@@ -84,7 +84,9 @@ def holder(host: Path) -> Iterator[int]:
 def desk_of(link: HostLink, folder: Path, name: str, said: list[str] | None = None, metrics: str = "") -> Desk:
     """Return a desk whose profile starts a recorded life."""
     script = write_script(folder, name, metrics=metrics)
-    launch = LaunchSection(port=free_port(), workdir=str(REPLAYED), args={"script": str(script)})
+    launch = LaunchSection(
+        port=free_port(), workdir=str(REPLAYED), args={"model-path": str(folder), "script": str(script)}
+    )
     profile = Profile(name, str(folder / f"{name}.toml"), engine=EngineSection(python=sys.executable), launch=launch)
     desk = Desk(link, profile=profile, say=(said if said is not None else []).append)
     desk.store.update(host=link.host, facts=link.facts, profile=profile)
@@ -97,7 +99,7 @@ async def died(desk: Desk, run: Run) -> Run:
         await server.wait_ready(desk, run, deadline_s=PATIENCE_S)
     other = Desk(desk.link, profile=desk.profile)
     async with asyncio.timeout(PATIENCE_S):
-        while (found := await server.status(other)) is None or found.exit_status is None:
+        while (found := await server.status(other)) is None or found.phase not in (RunPhase.FAILED, RunPhase.EXITED):
             await asyncio.sleep(0.05)
     return found
 
@@ -163,7 +165,7 @@ async def test_137_is_the_normal_end_of_a_server_that_somebody_drained(to_host: 
             await asyncio.sleep(0.05)
     os.kill(run.process.pid, signal.SIGTERM)  # not by us: no stop is noted
     async with asyncio.timeout(PATIENCE_S):
-        while (found := await server.status(desk)) is None or found.exit_status is None:
+        while (found := await server.status(desk)) is None or found.phase not in (RunPhase.FAILED, RunPhase.EXITED):
             await asyncio.sleep(0.05)
     assert (found.phase, found.exit_status, found.failure) == (RunPhase.EXITED, 137, None)
     assert found.reason == "it drained, and ended itself with SIGKILL as this engine does"
@@ -184,7 +186,10 @@ async def test_137_without_draining_is_told_from_it(
     (host / "kernel.log").write_text(f"{old}\n" + f"{new}\n" * by_kernel)
     os.kill(run.process.pid, signal.SIGKILL)
     async with asyncio.timeout(PATIENCE_S):
-        while (found := await server.status(Desk(to_host, profile=desk.profile))) is None or found.exit_status is None:
+        while (found := await server.status(Desk(to_host, profile=desk.profile))) is None or found.phase not in (
+            RunPhase.FAILED,
+            RunPhase.EXITED,
+        ):
             await asyncio.sleep(0.05)
     assert (found.phase, found.exit_status) == (RunPhase.FAILED, 137)
     assert found.failure is not None

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from console.domain.run import RunPhase
-from console.errors import ConsoleError, RefusedError
+from console.errors import ConsoleError, RefusedError, UsageError
 from console.operations import server
 from tests.real_engine.conftest import READY_S, Bay, alive, until
 from tests.real_engine.model import write_model
@@ -25,8 +25,11 @@ pytestmark = [pytest.mark.real_engine, pytest.mark.sshd, pytest.mark.timeout(900
 async def test_a_wrong_flag_is_the_one_line_that_matters(bay: Bay) -> None:
     profile = bay.profile(args="chunked-prefil-sizes = 128")
     desk = await bay.desk(profile)
+    with pytest.raises(UsageError, match="chunked-prefil-sizes is not a flag of this install") as refused:
+        await server.start(desk)
+    assert refused.value.hint.startswith("did you mean chunked-prefill-size?") and not bay.runs()
     with pytest.raises(ConsoleError, match="failed: unknown argument: --chunked-prefil-sizes 128") as caught:
-        await server.wait_ready(desk, await server.start(desk), deadline_s=READY_S)
+        await server.wait_ready(desk, await server.start(desk, force=True), deadline_s=READY_S)
     assert "did you mean --chunked-prefill-size?" in caught.value.title
     [run] = bay.runs()
     await until((run / "exit").exists)

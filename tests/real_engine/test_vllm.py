@@ -92,7 +92,7 @@ async def test_what_keeps_it_from_coming_up(vllm_bay: Bay, name: str) -> None:
     args, kv_gb, cause, status = DEATHS[name]
     desk = await vllm_bay.desk(vllm_bay.vllm_profile(args=args, kv_gb=kv_gb))
     with pytest.raises(ConsoleError, match=f"failed: {cause}"):
-        await server.wait_ready(desk, await server.start(desk), deadline_s=READY_S)
+        await server.wait_ready(desk, await server.start(desk, force=True), deadline_s=READY_S)
     [run] = vllm_bay.runs()
     await until((run / "exit").exists)
     found = await server.status(desk)

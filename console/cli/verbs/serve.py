@@ -42,6 +42,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     restart = actions.add_parser("restart", parents=parents, help="stop, then start")
     restart.set_defaults(act=restart_server)
     for verb in (start, restart):
+        verb.add_argument("--force", action="store_true", help="although this install would not take its arguments")
         verb.add_argument("--wait", action="store_true", help="until the engine says that it is ready")
         verb.add_argument("--deadline", type=float, default=DEADLINE_S, metavar="S", help="seconds to wait at most")
     for verb in (stop, restart):
@@ -69,7 +70,7 @@ async def start_server(args: argparse.Namespace, desk: Desk, out: Output) -> int
 
     if args.dry_run:
         return await _show_dry_run(desk, out)
-    run = await server.start(desk)
+    run = await server.start(desk, force=args.force)
     if args.wait:
         run = await server.wait_ready(desk, run, deadline_s=args.deadline)
     else:
@@ -201,7 +202,7 @@ async def restart_server(args: argparse.Namespace, desk: Desk, out: Output) -> i
     """Run `serve restart`."""
     from console.operations import server
 
-    run = await server.restart(desk, grace_s=args.grace)
+    run = await server.restart(desk, grace_s=args.grace, force=args.force)
     if args.wait:
         run = await server.wait_ready(desk, run, deadline_s=args.deadline)
     _print(run, out)
