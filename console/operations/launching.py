@@ -66,15 +66,6 @@ async def look(desk: Desk, profile: Profile, *, model: str = "") -> Mapping[str,
     return (await desk.link.call("preflight", args)).result
 
 
-async def preflight(desk: Desk, profile: Profile) -> Preflight:
-    """Look at everything that would keep a launch from coming up.
-
-    Raises:
-        UsageError: Interpreter, folder or model of the profile is not there.
-    """
-    return passed(desk, profile, await look(desk, profile))
-
-
 def passed(desk: Desk, profile: Profile, said: Mapping[str, Any]) -> Preflight:
     """Return what a look found, unless it keeps a launch from coming up at all.
 
