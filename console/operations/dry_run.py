@@ -39,6 +39,28 @@ class DryRun:
         """Whether the profile itself is wrong."""
         return any(each.severity == profile_check.ERROR for each in self.findings)
 
+    @property
+    def host_lines(self) -> tuple[str, ...]:
+        """What the host and its model are, a line each."""
+        lines: list[str] = []
+        cards = self.facts["gpus"] or []
+        for name in sorted({(card["name"], card["driver"], card["power_limit_w"]) for card in cards}, key=str):
+            count = sum((card["name"], card["driver"], card["power_limit_w"]) == name for card in cards)
+            lines.append(f"{count} × {name[0]}, driver {name[1]}, {'—' if name[2] is None else f'{name[2]:g}'} W each")
+        model = self.facts["model"]
+        if model and not model.get("fault"):
+            kind = ", ".join(model.get("architectures") or [model.get("model_type") or "—"])
+            experts = f", {model['experts']} experts" if model.get("experts") else ""
+            quantized = f", {model['quantization']}" if model.get("quantization") else ""
+            hidden = model.get("hidden_size")
+            lines.append(
+                f"{kind}, hidden {hidden}{experts}{quantized}, {model['weights_mib']:,.0f} MiB in {model['shards']} files"
+            )
+        for disk in self.facts["disks"]:
+            if disk["free_mib"] is not None:
+                lines.append(f"{disk['path']}: {disk['free_mib']:,.0f} MiB free")
+        return tuple(lines)
+
 
 async def dry_run(desk: Desk) -> DryRun:
     """Look at everything that a start of the desk's profile would meet; nothing on the host changes.

@@ -11,7 +11,14 @@ from console.ui.servers_here import adopt_server, show_servers, stop_shown
 
 if TYPE_CHECKING:
     from console.domain.run import Run
+    from console.operations.dry_run import DryRun
     from console.ui.app import TokwattApp
+
+COMMAND = 400
+"""Characters of a command that a question shows."""
+
+NOTES = 6
+"""Lines of what stands in the way or is odd; a small screen has room for no more."""
 
 Action = Callable[["TokwattApp"], Coroutine[Any, Any, None]]
 
@@ -72,8 +79,9 @@ async def _sure(app: TokwattApp, verb: str, lines: list[str]) -> bool:
 
 
 async def start_server(app: TokwattApp) -> None:
-    """Launch the server after its command was shown."""
+    """Launch the server after its command, and what it would meet on the host, were shown."""
     from console.operations import server
+    from console.operations.dry_run import dry_run
 
     desk = app.need_desk()
     desk.must_write("start")
@@ -83,9 +91,32 @@ async def start_server(app: TokwattApp) -> None:
     if run is not None and run.phase in UP:
         raise UsageError(f"run {run.id} is {run.phase.value} already", hint="x r restarts it")
     said = [f"{profile.engine.kind} from profile {profile.name}, port {profile.launch.port}"]
-    said.append("patches on: " + (", ".join(p.name for p in app.snapshot.patches if p.disk.value == "on") or "none"))
-    if await _sure(app, "start", said):
-        await server.start(desk)
+    force = await _start_shown(app, said, await dry_run(desk))
+    if force is not None:
+        await server.start(desk, force=force)
+
+
+async def _start_shown(app: TokwattApp, said: list[str], found: DryRun) -> bool | None:
+    """Show what a start would run and meet; return whether the profile's faults are to be passed over, `None` for no."""
+    from console.ui.modals.confirm import ConfirmModal, MenuModal
+
+    command = found.command if len(found.command) <= COMMAND else found.command[: COMMAND - 1] + "…"
+    said += [command, "patches on: " + (", ".join(found.patches_on) or "none"), *found.host_lines]
+    wrong = [each for each in found.findings if each.severity == "error"]
+    notes = [f"✗ {text}" for text in (*found.blocking, *(f"{each.key}: {each.text}" for each in wrong))]
+    notes += [f"! {text}" for text in found.warnings]
+    notes += [f"! {each.key}: {each.text}".replace(": : ", ": ") for each in found.findings if each.severity != "error"]
+    more = len(notes) - NOTES
+    said += [*notes[:NOTES], *([f"… and {more} more: tokwatt serve start --dry-run tells all"] if more > 0 else [])]
+    if found.blocking:
+        await app.push_screen_wait(MenuModal("it would not start", said, ()))
+        return None
+    if wrong:
+        said.append("this install would not take the profile as it is written: p shows where")
+        return (
+            True if await app.push_screen_wait(ConfirmModal("start it all the same?", said, "start", key="F")) else None
+        )
+    return False if await app.push_screen_wait(ConfirmModal("start the server?", said, "start")) else None
 
 
 async def stop_server(app: TokwattApp) -> None:

@@ -448,8 +448,8 @@ class Operations:
     async def server_blast_radius(self, desk: FakeDesk) -> str:
         return "1,024 requests in flight would be lost; about 8 min until ready again"
 
-    async def server_start(self, desk: FakeDesk) -> None:
-        desk.calls.append(("start",))
+    async def server_start(self, desk: FakeDesk, *, force: bool = False) -> None:
+        desk.calls.append(("start", force) if force else ("start",))
 
     async def server_stop(self, desk: FakeDesk) -> None:
         desk.calls.append(("stop",))

@@ -6,9 +6,11 @@ import pytest
 from textual.worker import WorkerFailed
 
 from console.domain.host import Host, Link, LinkState
-from console.domain.run import Failure, RunPhase
+from console.domain.run import Failure, RunPhase, Stall
 from console.domain.text import SafeText
 from console.errors import ConnectError, HostKeyUnknownError, RemoteError
+from console.operations import dry_run
+from console.operations.profile_check import Finding
 from console.state.store import Snapshot
 from console.ui.modals.confirm import ConfirmModal, HostKeyModal, MenuModal
 from console.ui.modals.grep import GrepModal
@@ -47,6 +49,7 @@ async def test_wide_shows_every_pane_and_answers_the_operators_questions(cockpit
             "needs restart allreduce-fusion-sm120",
             "found twice, lines 210 and 871",
             "Log  run 2026-12-02-7",
+            " GPU of limit ",
         ):
             assert said in text, said
 
@@ -167,6 +170,73 @@ async def test_what_is_no_console_error_is_a_bug_and_ends_the_app(cockpit: Bench
             operations.error = ZeroDivisionError("a bug")
             await pilot.press("2", "space")
             await until(pilot, lambda: not app.is_running)
+
+
+FACTS = {
+    "gpus": [{"name": "RTX PRO 6000", "driver": "580.95", "power_limit_w": 450.0}] * 8,
+    "model": {"architectures": ["Glm5ForCausalLM"], "hidden_size": 6144, "weights_mib": 400000, "shards": 90},
+    "disks": [{"path": "/models", "free_mib": 90000}],
+}
+
+
+@pytest.mark.parametrize(
+    ("blocking", "findings", "key", "started"),
+    [
+        ((), (), "y", ("start",)),
+        (("port 30000 is taken by pid 7 (root): vllm serve",), (), "y", None),
+        ((), (Finding("error", "launch.args.tp", "no such flag; it is tp-size now"),), "y", None),
+        ((), (Finding("error", "launch.args.tp", "no such flag; it is tp-size now"),), "F", ("start", True)),
+    ],
+)
+async def test_a_start_is_shown_with_what_it_would_meet_before_it_is_made(
+    cockpit: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    blocking: tuple[str, ...],
+    findings: tuple[Finding, ...],
+    key: str,
+    started: tuple[object, ...] | None,
+) -> None:
+    async def looked(desk: object) -> dry_run.DryRun:
+        warned = ("pid 9 (nobody: train.py) holds 60,000 MiB of a GPU",)
+        return dry_run.DryRun("python3 -m sglang.launch_server", {}, ("cutlass",), FACTS, blocking, warned, findings)
+
+    monkeypatch.setattr(dry_run, "dry_run", looked)
+    app, desk, _ = cockpit(fakes.snapshot(run=None))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_cockpit(pilot)
+        await pilot.press("x", "s")
+        await until(pilot, lambda: "start" in shown(app) and "holds 60,000 MiB" in shown(app))
+        for text in ("sglang.launch_server", "8 × RTX PRO 6000", "450 W", "Glm5ForCausalLM", "cutlass", *blocking):
+            assert text in " ".join(shown(app).split())
+        for finding in findings:
+            assert finding.key in shown(app)
+        asked = app.screen
+        await pilot.press("s")
+        assert app.screen is asked and not [call for call in desk.calls if call[0] == "start"]
+        await pilot.press(key)
+        if started is None:
+            assert app.screen is asked
+            await pilot.press("escape")
+            await until(pilot, lambda: app.screen is app.cockpit)
+            assert not [call for call in desk.calls if call[0] == "start"]
+        else:
+            await until(pilot, lambda: started in desk.calls)
+
+
+async def test_a_start_that_stalls_is_announced_once(cockpit: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = fakes.snapshot().run
+    assert run is not None
+    said: list[str] = []
+    app, desk, _ = cockpit(fakes.snapshot(run=replace(run, phase=RunPhase.STARTING)))
+    monkeypatch.setattr(app, "announce", said.append)
+    async with app.run_test(size=WIDE) as pilot:
+        await open_cockpit(pilot)
+        stall = Stall("distributed init", "stalled in distributed init since 09:40:13", fakes.NOW)
+        for silent_s in (60.0, 61.0):
+            desk.store.update(run=replace(run, phase=RunPhase.STARTING, stall=replace(stall, silent_s=silent_s)))
+            await until(pilot, lambda: bool(said))
+            await pilot.pause()
+    assert said == ["tokwatt: the start has stalled (distributed init)"]
 
 
 async def test_server_menu_tells_the_blast_radius_and_confirms_with_another_key(cockpit: Bench) -> None:

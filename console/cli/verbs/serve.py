@@ -101,34 +101,12 @@ async def _show_dry_run(desk: Desk, out: Output) -> int:
         return code
     out.line(found.command)
     out.line(f"patches on: {', '.join(found.patches_on) or 'none'}")
-    for line in _host_lines(found.facts):
+    for line in found.host_lines:
         out.line(line)
     for word, said in (("would be refused", found.blocking), ("warning", found.warnings), ("profile", findings)):
         for text in said:
             out.line(f"{word}: {text}")
     return code
-
-
-def _host_lines(facts: Any) -> list[str]:
-    """Return what the host and its model are, a line each."""
-    lines = []
-    cards = facts["gpus"] or []
-    for name in sorted({(card["name"], card["driver"], card["power_limit_w"]) for card in cards}, key=str):
-        count = sum((card["name"], card["driver"], card["power_limit_w"]) == name for card in cards)
-        lines.append(f"{count} × {name[0]}, driver {name[1]}, {'—' if name[2] is None else f'{name[2]:g}'} W each")
-    model = facts["model"]
-    if model and not model.get("fault"):
-        kind = ", ".join(model.get("architectures") or [model.get("model_type") or "—"])
-        experts = f", {model['experts']} experts" if model.get("experts") else ""
-        quantized = f", {model['quantization']}" if model.get("quantization") else ""
-        hidden = model.get("hidden_size")
-        lines.append(
-            f"{kind}, hidden {hidden}{experts}{quantized}, {model['weights_mib']:,.0f} MiB in {model['shards']} files"
-        )
-    for disk in facts["disks"]:
-        if disk["free_mib"] is not None:
-            lines.append(f"{disk['path']}: {disk['free_mib']:,.0f} MiB free")
-    return lines
 
 
 async def stop_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:

@@ -55,6 +55,7 @@ class CockpitScreen(Screen[None]):
         self._pane = "source"
         self._zoomed = False
         self._run_id = ""
+        self._stalled = ""
         self._phase = ""
         self._heard_at: float | None = None
         self._was_down = False
@@ -158,6 +159,10 @@ class CockpitScreen(Screen[None]):
         if run.phase.value != self._phase:
             self._phase = run.phase.value
             self._check()
+        stalled = f"{run.key} {run.stall.rung}" if run.stall is not None else self._stalled
+        if run.stall is not None and stalled != self._stalled:
+            app.announce(f"tokwatt: the start has stalled ({run.stall.rung})")
+        self._stalled = stalled
 
     def _check(self) -> None:
         app = owner(self)
