@@ -158,7 +158,7 @@ class Gpus(Painting, Framed, can_focus=True):
         rest = width - 52 - 6 * means
         bar_width = max(6, min(40, rest * 5 // 9)) if rest >= 14 else max(4, rest)
         past = max(0, min(30, rest - bar_width)) if rest >= 14 else 0
-        head = f" GPU {'power of limit':<{bar_width}.{bar_width}} {'W':>5}{'  mean' if means else ''}  {'60 s':<{past}.{past}} {'util %':>6} {'°C':>4} {'MHz':>6} {'mem GiB':>9} throttle"
+        head = f" GPU {bar_title(bar_width):<{bar_width}} {'W':>5}{'  mean' if means else ''}  {'60 s':<{past}.{past}} {'util %':>6} {'°C':>4} {'MHz':>6} {'mem GiB':>9} throttle"
         rows: list[list[Span]] = [[(head, "dim")]]
         below = machine_lines(self.snapshot, width, height - 1 - len(sample.gpus))
         for place, reading in enumerate(sample.gpus):
@@ -199,3 +199,8 @@ class Gpus(Painting, Framed, can_focus=True):
         ]
         text, ink = throttled(reading)
         return [*spans, (fit(text, 8), ink)]
+
+
+def bar_title(width: int) -> str:
+    """Return what stands over power bars of that many cells: whole words, or nothing."""
+    return next((one for one in ("power of limit", "of limit") if len(one) <= width), "")
