@@ -103,8 +103,10 @@ async def list_runs(args: argparse.Namespace, desk: Desk | None, out: Output) ->
             + (f"  {entry.note}" if entry.note else "")
         )
     if not entries:
-        asked = args.tag or args.engine or args.find or args.host
-        out.say("no run is like that" if asked else "nothing measured yet: tokwatt bench run")
+        if args.tag or args.engine or args.find:
+            out.say("no run is like that")
+        else:
+            out.say(f"{args.host[0]}: no run is in the journal yet" if args.host else "nothing measured yet: tokwatt bench run")  # fmt: skip
     return 0 if entries else 1
 
 
@@ -124,8 +126,7 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
     )
     if entry.tags or entry.note:
         out.line(f"  {' '.join(f'#{tag}' for tag in entry.tags)}  {entry.note}".rstrip())
-    for name in ("package", "patches_on", "git"):
-        value = entry.identity.get(name)
+    for name, value in (*((one, entry.identity.get(one)) for one in ("package", "patches_on")), ("git", _git(entry))):
         if value:
             out.line(f"  {name}: {', '.join(value) if isinstance(value, list) else value}")
     base, since = await machine.since_base(entry)
@@ -144,6 +145,15 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
         for reason in one.tainted:
             out.line(f"          ! {reason}")
     return 0
+
+
+def _git(entry: RunEntry) -> str:
+    """Return the commit and the files that differed from it, in words."""
+    found = entry.identity.get("git")
+    if not isinstance(found, dict):
+        return str(found or "")
+    dirty = [str(one.get("path") if isinstance(one, dict) else one) for one in found.get("dirty") or ()]
+    return f"{str(found.get('commit') or '—')[:12]}, {'changed: ' + ', '.join(dirty) if dirty else 'clean'}"
 
 
 async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
@@ -184,6 +194,8 @@ def _format(args: argparse.Namespace) -> str:
     """Return the format that was asked for, or that the name of the file says."""
     named = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".svg": "svg", ".png": "png"}
     end = "." + str(args.output or "").rpartition(".")[2].lower()
+    if not args.format and end in (".pdf", ".jpg", ".jpeg", ".xlsx", ".parquet"):
+        raise UsageError(f"runs export: {args.output}: no format is called {end}", hint="--format, or .csv, .json, .jsonl, .md, .svg or .png")  # fmt: skip
     return str(args.format or ("csv" if args.csv else named.get(end, "jsonl")))
 
 

@@ -1,0 +1,44 @@
+"""`runs` in a shell: the words of a run's identity and of an empty journal, and what a file's name asks for."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from console.cli.output import Output
+from console.cli.verbs import runs
+from console.errors import UsageError
+from console.journal.records import RunEntry
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ({"commit": "b261bbc001a71d670745", "dirty": []}, "b261bbc001a7, clean"),
+        ({"commit": "b261bbc001a71d670745", "dirty": ["a.py", "b.py"]}, "b261bbc001a7, changed: a.py, b.py"),
+        (None, ""),
+    ],
+)
+def test_the_git_state_of_a_run_is_told_in_words(kept: object, said: str) -> None:
+    assert runs._git(RunEntry("r", "h", "p", "sglang", 0.0, "", {"git": kept})) == said
+
+
+def test_a_host_without_runs_is_not_told_as_a_filter_without_hits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path))
+    asked = {"host": ["blackwell"], "tag": [], "engine": "", "find": "", "sort": "newest"}
+    assert asyncio.run(runs.list_runs(argparse.Namespace(**asked), None, Output(json=False))) == 1
+    assert "blackwell: no run is in the journal yet" in capsys.readouterr().err
+    assert asyncio.run(runs.list_runs(argparse.Namespace(**asked | {"find": "x"}), None, Output(json=False))) == 1
+    assert "no run is like that" in capsys.readouterr().err
+
+
+def test_a_name_that_asks_for_a_format_there_is_not_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"no format is called \.pdf"):
+        runs._format(argparse.Namespace(output="run.pdf", format=None, csv=False))
+    assert runs._format(argparse.Namespace(output="run.pdf", format="svg", csv=False)) == "svg"
+    assert runs._format(argparse.Namespace(output="run.svg", format=None, csv=False)) == "svg"
