@@ -59,14 +59,20 @@ async def sealed(desk: Desk) -> Sealed:
     entry = await _measured_run(desk, profile, Journal())
     found = _evidence(desk, entry, await Journal().writes(limit=1000))
     rows = [
-        f"{row['concurrency']:>6,}  {dash(row['output_tok_s'])} tok/s, {len(row['repeats_tok_s'])} repeats"
+        f"{row['concurrency']:>6,}  {dash(row['output_tok_s'])} tok/s, {_counted(len(row['repeats_tok_s']), 'repeat')}"
         for row in found.get("measured", ())
     ]
-    patches = [f"patch {one['name']}, {len(one['files'])} files with their hashes" for one in found.get("patch", ())]
-    versions = f", {len(found['versions'])} packages" if found.get("versions") else ""
+    patches = [
+        f"patch {one['name']}, {_counted(len(one['files']), 'file')} with hashes" for one in found.get("patch", ())
+    ]
+    versions = f", {_counted(len(found['versions']), 'package')}" if found.get("versions") else ""
     install = [f"{found['package']}{versions}"] if found.get("package") else []
     told = [f"run {entry.id} of {profile.name} on {entry.host}", *rows, *(patches or ["no patch"]), *install]
     return Sealed(entry.id, is_fresh(entry.measurements), (*told, *([found["gpus"]] if found.get("gpus") else ())))
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def is_fresh(measurements: Sequence[Measurement]) -> bool:

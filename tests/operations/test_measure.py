@@ -206,7 +206,7 @@ async def test_a_winner_is_a_profile_with_its_evidence(desk: Desk) -> None:
 async def test_a_winner_measured_afresh_is_sealed_with_its_fresh_numbers_alone(desk: Desk, engine: Engine) -> None:
     first = await measured(desk)
     shown = await winner.sealed(desk)
-    assert not shown.fresh and any("patch autotune, 1 files" in line for line in shown.lines)
+    assert not shown.fresh and any("patch autotune, 1 file with hashes" in line for line in shown.lines)
     before = len(engine.asked)
     progress = [step async for step in winner.measure_afresh(desk)]
     fresh = progress[-1].done
