@@ -49,7 +49,6 @@ async def test_wide_shows_every_pane_and_answers_the_operators_questions(cockpit
             "needs restart allreduce-fusion-sm120",
             "found twice, lines 210 and 871",
             "Log  run 2026-12-02-7",
-            " GPU of limit ",
         ):
             assert said in text, said
 
