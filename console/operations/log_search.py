@@ -20,6 +20,9 @@ from console.operations.logs import failure_record, tells
 TAKEN_BYTES = 128 * 1024
 """How much is taken before the host is told, so that it sends more."""
 
+TAKEN_PARTS = 16
+"""The same in parts: the host waits after so many that nobody has told of, however small they were."""
+
 FLOOD = frozenset((LogKind.DECODE, LogKind.PREFILL, LogKind.ACCESS))
 
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
@@ -69,7 +72,7 @@ async def search(
             records = reader.read(reply.result["stretches"], reply.body)
             yield Found(tuple(records), int(reply.result["at"]))
             size, parts = size + len(reply.body), parts + 1
-            if size >= TAKEN_BYTES:
+            if size >= TAKEN_BYTES or parts >= TAKEN_PARTS:
                 with contextlib.suppress(RemoteError):  # it has ended meanwhile
                     await desk.link.call("followed", {"key": key, "bytes": size, "parts": parts})
                 size = parts = 0

@@ -74,3 +74,15 @@ async def test_what_reading_everything_finds(
     assert local_link.round_trips - trips <= 1 + log.stat().st_size // log_search.TAKEN_BYTES
     assert sorted((record.offset, record.raw) for record in found) == [(record.offset, record.raw) for record in every]
     assert every or "kinds" in asked
+
+
+async def test_few_finds_in_each_of_many_blocks_come_to_an_end(local_link: HostLink, tmp_path: Path) -> None:
+    log, blocks = tmp_path / "server.log", 56  # more than the 48 parts that the host sends untold
+    filler = (b"y" * 4095 + b"\n") * (4 * 256)
+    with log.open("wb") as file:
+        for number in range(blocks):
+            file.write(b"[2026-01-20 10:00:00 TP0] needle %d\n" % number + filler)
+    run = Run("1", "p", "sglang", str(tmp_path), str(log), 30000, 0.0, phase=RunPhase.READY)
+    wanted = make(pattern="needle")
+    found = [r async for told in log_search.search(Desk(local_link), run, wanted) for r in told.records]
+    assert len(found) == blocks
