@@ -78,7 +78,7 @@ async def test_what_reading_everything_finds(
 
 async def test_few_finds_in_each_of_many_blocks_come_to_an_end(local_link: HostLink, tmp_path: Path) -> None:
     log, blocks = tmp_path / "server.log", 56  # more than the 48 parts that the host sends untold
-    filler = (b"y" * 4095 + b"\n") * (4 * 256)
+    filler = (b"[2026-01-20 10:00:00 TP0] " + b"y" * 4070 + b"\n") * (4 * 256)
     with log.open("wb") as file:
         for number in range(blocks):
             file.write(b"[2026-01-20 10:00:00 TP0] needle %d\n" % number + filler)
