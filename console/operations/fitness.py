@@ -7,7 +7,7 @@ from typing import Any
 
 from console.domain.profile import Profile
 from console.errors import UsageError
-from console.operations import profile_check
+from console.operations import launching, profile_check
 from console.operations.desk import Desk
 from console.operations.profile_check import Finding
 
@@ -15,6 +15,23 @@ STOPPING = ("launch.", "engine.")
 """Keys whose faults keep a server from starting; a patch or a benchmark plan can be wrong without it."""
 
 TOLD = 6
+
+
+async def looked(desk: Desk, profile: Profile, *, force: bool = False) -> launching.Preflight:
+    """Look at all that would keep a launch from coming up, on the host and of the install.
+
+    Args:
+        desk: Whose host.
+        profile: What would be launched.
+        force: Launch although the install would not take its arguments.
+
+    Raises:
+        UsageError: Interpreter, folder or model is not there, or the install would not take the arguments.
+    """
+    said = await launching.look(desk, profile, model=profile_check.model_folder(profile))
+    found = launching.passed(desk, profile, said)
+    await must_fit(desk, profile, said, force=force)
+    return found
 
 
 async def must_fit(desk: Desk, profile: Profile, looked: Mapping[str, Any], *, force: bool = False) -> None:

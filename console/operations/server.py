@@ -15,7 +15,7 @@ from console.domain.text import clean
 from console.engines.protocol import Difference
 from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
-from console.operations import blame, fitness, launching, profile_check, running, starting, stopping, units
+from console.operations import blame, fitness, launching, running, starting, stopping, units
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.state.store import Mark
@@ -48,7 +48,7 @@ async def start(desk: Desk, *, accept_running: bool = False, force: bool = False
     if living is not None:
         raise AlreadySoError(f"run {living.id} of {profile.name} is {living.phase.value} on port {living.port}")
     async with activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
-        found = await _preflight(desk, profile, force=force)
+        found = await fitness.looked(desk, profile, force=force)
         launching.must_be_clean(states)
         launching.must_have_name(desk, found)
         launching.must_have_port(desk, profile, found, await all_runs(desk) if found.listeners else ())
@@ -96,7 +96,7 @@ async def restart(desk: Desk, *, grace_s: float = 15.0, force: bool = False) -> 
     """Stop the run of the profile, or ours on its port, and start the profile; what it lacks is found before the stop."""
     profile = desk.must_profile()
     desk.must_write("serve restart")
-    await _preflight(desk, profile, force=force)
+    await fitness.looked(desk, profile, force=force)
     launching.environment(profile)
     living = await status(desk)
     if living is not None and living.phase in LIVING:
@@ -245,13 +245,6 @@ async def resolved_arguments(desk: Desk, run: Run) -> Mapping[str, object]:
 def differences(profile: Profile, resolved: Mapping[str, object]) -> Sequence[Difference]:
     """Return the arguments of a profile that are in force otherwise than asked for."""
     return engine(profile.engine.kind).differences(profile, resolved)
-
-
-async def _preflight(desk: Desk, profile: Profile, *, force: bool) -> launching.Preflight:
-    said = await launching.look(desk, profile, model=profile_check.model_folder(profile))
-    found = launching.passed(desk, profile, said)
-    await fitness.must_fit(desk, profile, said, force=force)
-    return found
 
 
 async def _launched(desk: Desk, profile: Profile, found: launching.Preflight) -> Run:

@@ -47,7 +47,13 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
             one.add_argument("b", metavar="B")
             one.add_argument("file", metavar="FILE")
             one.add_argument("--profiles", action="store_true", help="A and B are profiles, not runs of the journal")
-            one.add_argument("--only", action="append", default=[], metavar="CHANGE", help="a flag (without dashes), a variable or a patch")
+            one.add_argument(
+                "--only",
+                action="append",
+                default=[],
+                metavar="CHANGE",
+                help="a flag (without dashes), a variable or a patch",
+            )
             one.add_argument(
                 "--hypothesis", action="append", default=[], metavar="CHANGE=TEXT", help="why an arm should win"
             )
