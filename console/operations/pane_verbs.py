@@ -86,6 +86,12 @@ LOG: tuple[Verb, ...] = (
     _log("next_failure", "Next error", "Go to the next failure or error; warnings are passed over.", "e"),
     _log("previous_failure", "Previous error", "Go to the failure or error before.", "E"),
     _log("previous_log", "Previous run's log", "Show the log of the run before this one; esc comes back.", "P"),
+    _log(
+        "search_log",
+        "Search whole log",
+        "Search the whole log on the host for what the filter wants, not only what is loaded; esc comes back.",
+        "A",
+    ),
     _log("copy_record", "Copy record", "Send the record to the terminal's clipboard, as plain text.", "y"),
     _log("copy_log", "Copy log", "Send all records that are shown, or keep them in a file when they are long.", "Y"),
 )

@@ -15,6 +15,7 @@ from console.domain.run import LogKind, LogRecord, Run
 from console.domain.text import SafeText, clean
 from console.engines.records import LogParser
 from console.engines.registry import engine
+from console.operations import log_search
 from console.operations.log_filter import RecordFilter, make
 from console.state.store import Mark
 from console.ui.modals.prompt import PromptModal
@@ -282,6 +283,34 @@ async def test_earlier_runs_logs(cockpit: Bench, monkeypatch: pytest.MonkeyPatch
         await pilot.press("escape")
         await until(pilot, lambda: "said by 2026-12-02-7" in shown(app))
     assert followed == ["2026-12-02-7", "2026-12-02-6", "2026-12-02-5", "2026-12-02-7"]
+
+
+async def test_the_whole_log_is_searched_on_the_host_and_left_again(
+    cockpit: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def search(desk: Any, run: Run, wanted: RecordFilter) -> Any:
+        asked.append(wanted.words())
+        for number in range(3):
+            record = LogRecord(LogKind.OTHER, f"Retract requests, long ago {number}")
+            yield log_search.Found((record,), 500_000_000 * number)
+
+    monkeypatch.setattr(log_search, "search", search)
+    app, _, _ = cockpit()
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        await pane_of(pilot, app)
+        await pilot.press("A")
+        await until(pilot, lambda: "search the whole log" in shown(app))
+        await pilot.press(*"retract", "enter")
+        await until(pilot, lambda: "whole log: 3 found, esc comes back" in shown(app))
+        assert "long ago 0" in shown(app) and "long ago 2" in shown(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: "whole log:" not in shown(app) and "filter retract" in shown(app))
+        assert "long ago" not in shown(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: "filter retract" not in shown(app) and "Decode" in shown(app))
+    assert asked == ["retract"]
 
 
 def test_rows_are_made_safe_when_they_are_drawn_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,8 @@ class LogPane(Vertical, Framed):
         self._run: Run | None = None
         self.past: Run | None = None
         """An earlier run, when its log is shown instead."""
+        self.searched = ""
+        """How far a search of the whole log has come, when its finds are shown instead."""
         self._now = 0.0
         self._rate = 0.0
         self._counted = (0, 0.0)
@@ -92,6 +94,7 @@ class LogPane(Vertical, Framed):
     def begin(self, run: Run) -> None:
         """Forget the lines: another log follows."""
         self.view.clear()
+        self.searched = ""
         self._marks = ()
         self._history.clear()
         self._counted = (0, 0.0)
@@ -105,7 +108,7 @@ class LogPane(Vertical, Framed):
     def _mark(self, marks: Sequence[Mark]) -> None:
         """Put new marks behind what was said before them; those before this run are not its own."""
         run = self._run
-        if run is None or self.past is not None:
+        if run is None or self.past is not None or self.searched:
             return
         for mark in marks:
             fresh = mark not in self._marks and mark.time >= run.started_at - 1
@@ -135,6 +138,7 @@ class LogPane(Vertical, Framed):
         hidden = book.polls and not book.polls_shown and book.filter.wants_all
         polls = f"{book.polls:,} polls hidden, o shows · " if hidden else ""
         right = f"{polls}{self._state()} · {self._rate * 60:,.0f} lines/min" if len(book.all) else ""
+        right = self.searched or right
         self.entitle("3", title, right, "$muted" if view.following else "$warning")
 
     def _state(self) -> str:
@@ -265,6 +269,10 @@ class LogPane(Vertical, Framed):
         """Show the log of the run before."""
         launch(owner(self), log_reading.previous_log, self, group="find", exclusive=True)
 
+    def action_search_log(self) -> None:
+        """Search the whole log on the host."""
+        launch(owner(self), log_reading.search_whole, self, group="find", exclusive=True)
+
     def action_copy_record(self) -> None:
         """Send the record to the clipboard."""
         launch(owner(self), log_reading.copy_record, self, group="find", exclusive=True)
@@ -275,7 +283,9 @@ class LogPane(Vertical, Framed):
 
     def action_go_back(self) -> bool:
         """Drop the filter, or come back from an earlier run; false when there is nothing to leave."""
-        if not self.view.book.filter.wants_all:
+        if self.searched:
+            log_reading.come_back(self)
+        elif not self.view.book.filter.wants_all:
             self.view.filter(None)
         elif self.past is not None:
             log_reading.present_log(self)

@@ -1,12 +1,15 @@
-"""Reading in the log pane: opening records, earlier runs, copying."""
+"""Reading in the log pane: opening records, earlier runs, the whole log, copying."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from console.domain.run import Run
 from console.domain.text import plain, strip_sequences
 from console.errors import UsageError
+from console.operations import log_filter
+from console.operations.log_filter import RecordFilter
 from console.ui.clipboard import copy
 from console.ui.modals.prompt import PromptModal
 from console.ui.modals.text import TextModal
@@ -83,9 +86,45 @@ async def previous_log(pane: LogPane) -> None:
     _follow(pane, earlier[0])
 
 
+async def search_whole(pane: LogPane) -> None:
+    """Show what the filter wants of the whole log, found by the host; without a filter, ask for an expression."""
+    run = pane.shown_run
+    if run is None or not run.log:
+        raise UsageError("no log is known yet that could be searched")
+    wanted = pane.view.book.filter
+    if wanted.wants_all:
+        text = await ask(pane, "search the whole log ", "", "regular expression")
+        if not text:
+            return
+        wanted = RecordFilter(pattern=log_filter.compiled(text))
+        pane.view.filter(wanted)
+    pane.begin(run)
+    pane.searched = "searching the whole log, esc leaves it"
+    pane.name_it()
+    launch(owner(pane), _search, pane, run, wanted, group="log", exclusive=True, watching="log")
+
+
+async def _search(pane: LogPane, run: Run, wanted: RecordFilter) -> None:
+    from console.operations import log_search
+
+    count = 0
+    async with contextlib.aclosing(log_search.search(owner(pane).need_desk(), run, wanted)) as source:
+        async for found in source:
+            count += len(found.records)
+            pane.searched = f"searching the whole log: {found.at / 1e6:,.0f} MB, {count:,} found"
+            pane.feed(found.records)
+    pane.searched = f"whole log: {count:,} found, esc comes back"
+    pane.name_it()
+
+
 def present_log(pane: LogPane) -> None:
     """Come back to the log of the run that matters."""
     pane.past = None
+    come_back(pane)
+
+
+def come_back(pane: LogPane) -> None:
+    """Come back from a search to the log that it searched."""
     if pane.shown_run is not None:
         _follow(pane, pane.shown_run)
 
