@@ -210,7 +210,7 @@ class Journal:
         db = sqlite3.connect(self.path, timeout=BUSY_S)
         try:
             db.row_factory = sqlite3.Row
-            db.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(db)
             db.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
             self._migrate(db)
             yield db
@@ -231,6 +231,19 @@ class Journal:
                         db.execute(statement)
                     db.execute(f"PRAGMA user_version = {version + 1}")
                 version = max(found, version + 1)
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Switch the write-ahead log on; SQLite does not wait for a lock there, whatever the time-out of the connection."""
+    until = time.monotonic() + BUSY_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
 
 
 def _run(db: sqlite3.Connection, row: sqlite3.Row) -> RunEntry:

@@ -144,6 +144,26 @@ async def test_a_journal_cut_by_kill_loads_all_its_whole_entries(journal: Journa
             assert len(await journal.telemetry(place)) == 500
 
 
+async def test_a_new_journal_that_another_console_is_making_is_waited_for(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite says at once that it is locked when its mode is to change, whatever the time-out."""
+    journal.path.parent.mkdir(parents=True)
+    other = sqlite3.connect(journal.path, check_same_thread=False, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waited: list[float] = []
+
+    def let_go(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            other.execute("COMMIT")
+
+    monkeypatch.setattr("console.journal.book.time.sleep", let_go)
+    await journal.record_run(RUN)
+    assert len(waited) >= 3 and [entry.id for entry in await journal.runs()] == [RUN.id]
+    other.close()
+
+
 async def test_requests_and_their_course_are_kept_beside_the_measurement(journal: Journal) -> None:
     load = {"columns": ["sent_s"], "rows": [[0.5], [0.75]], "course": {"bin_s": 0.25}, "errors": {"x": 1}, "itl": {}}
     await journal.record_run(RUN)
