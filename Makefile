@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 ENGINES ?= sglang vllm llamacpp
-# Tests wait for hosts and servers more than they compute: three processes keep two cores busy.
-JOBS ?= 3
+# Tests wait for hosts and servers more than they compute: two processes keep two cores busy.
+JOBS ?= 2
 
 .PHONY: demo test test-engines check format lint types contracts bench screenshots clean
 

@@ -96,7 +96,7 @@ class Reader:
         await self.until(lambda: not str(path).endswith(".py") or self.pane.symbols_known)
         await self.until(lambda: self.pane.code.line_number == line)
         self.pane.view.focus()
-        await self.pilot.pause()
+        await self.until(lambda: self.pane.view.has_focus)
 
 
 @asynccontextmanager
@@ -112,7 +112,7 @@ async def reading(
         reader.pane.folder = str(folder)
         await reader.pane.load_tree()
         reader.pane.view.focus()
-        await pilot.pause()
+        await until(pilot, lambda: reader.pane.view.has_focus)
         try:
             yield reader
         finally:
