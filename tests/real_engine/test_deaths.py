@@ -117,7 +117,7 @@ async def test_orphans_of_a_launcher_killed_in_the_middle_of_a_start_are_named_a
     assert len(orphans) >= 2
     found = await server.status(desk)
     assert found is not None and found.phase is RunPhase.FAILED and found.failure is not None
-    assert found.failure.cause == "killed by signal 9"
+    assert found.failure.cause.startswith("killed by signal 9")  # by whom, where the kernel's log may be read
     assert f"{len(orphans)} of its processes live on" in found.failure.hint
     assert all(str(pid) in found.failure.hint for pid in orphans)
     with pytest.raises(RefusedError, match=f"run {run.id} is not gone"):
