@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -62,7 +63,9 @@ async def test_stop_ends_everything_that_was_started_on_it(folder: Path) -> None
     found = control.running(folder)
     marker = (folder / "id").read_text()
     assert found is not None
-    assert [one for one in processes.marked(marker) if one.pid != found[0].pid]
+    async with asyncio.timeout(30):  # a process that has just been made has no environment for a moment
+        while not [one for one in processes.marked(marker) if one.pid != found[0].pid]:
+            await asyncio.sleep(0.01)
     assert control.stop(folder)
     assert not found[0].alive
     assert not processes.marked(marker)

@@ -178,7 +178,7 @@ async def test_a_life_over_ssh(via: str, tmp_path: Path, place: Path) -> None:
 async def test_one_that_ignores_sigterm_is_killed(via: str, tmp_path: Path, local: HostLink) -> None:
     said = list[str]()
     desk = desk_of(local, profile_of(tmp_path, via, stubborn=True), said)
-    await ready(desk)
+    desk.store.update(run=await ready(desk))  # as a watcher does: a job's number comes after the launch
     ends = {DOCKER_RUN: "ends container ", SLURM: "ends job 1, ", SYSTEMD_RUN: "ends scope tokwatt-"}
     assert ends[via] in await server.blast_radius(desk)
     ended = await server.stop(desk, grace_s=0.5)
