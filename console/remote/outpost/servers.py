@@ -258,9 +258,8 @@ def _tree_state(call: Call) -> Result:
     `log`, its file.
     """
     pid, ticks = call.number("pid"), call.number("start_ticks")
-    found = {entry["pid"]: entry for entry in processes.members(pid, ticks, 0)}
-    for other, began in call.args.get("others", []):
-        found.update({entry["pid"]: entry for entry in processes.members(int(other), int(began), 0)})
+    others = [(int(other), int(began)) for other, began in call.args.get("others", [])]
+    roots = [other for other, began in others if processes.is_alive(other, began)]
     return {
         "folder": "",
         "record": {},
@@ -268,7 +267,7 @@ def _tree_state(call: Call) -> Result:
         "start_ticks": ticks,
         "session": 0,
         "alive": processes.is_alive(pid, ticks),
-        "processes": [found[one] for one in sorted(found)],
+        "processes": processes.members(pid, ticks, 0, roots=roots),
         "exit": None,
         "ended_at": None,
         "stop": None,
