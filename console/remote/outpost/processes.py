@@ -76,15 +76,15 @@ def members(leader: int, ticks: int, session: int, mark: str = "", roots: Iterab
                 if session and int(fields[3]) == session:
                     ours.add(pid)
                 later.append(pid)
-    _grow(ours, parents)
+    grow(ours, parents)
     if mark:
         ours |= {pid for pid in later if pid not in ours and _has_mark(pid, mark)}
-        _grow(ours, parents)
+        grow(ours, parents)
     return table(sorted(ours))
 
 
-def _grow(ours: set[int], parents: dict[int, int]) -> None:
-    """Add the descendants."""
+def grow(ours: set[int], parents: dict[int, int]) -> None:
+    """Add the descendants of processes to them, by the parent of each."""
     grown = True
     while grown:
         more = {pid for pid, parent in parents.items() if parent in ours and pid not in ours}

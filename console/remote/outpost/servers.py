@@ -146,7 +146,8 @@ class _Held:
 
 def _told(root: dict[str, Any], kind: str, role: str, roots: set[int], entries: Table, held: _Held) -> dict[str, Any]:
     pid = root["pid"]
-    tree = _tree(roots, entries)
+    tree = set(roots)
+    processes.grow(tree, {one: entry["ppid"] for one, entry in entries.items()})
     environment = _environment(pid)
     parent = entries.get(root["ppid"])
     return {
@@ -164,15 +165,6 @@ def _told(root: dict[str, Any], kind: str, role: str, roots: set[int], entries: 
         ],
         "gpus": held.of(tree),
     }
-
-
-def _tree(roots: set[int], entries: Table) -> set[int]:
-    ours, grown = set(roots), True
-    while grown:
-        more = {pid for pid, entry in entries.items() if entry["ppid"] in ours and pid not in ours}
-        ours |= more
-        grown = bool(more)
-    return ours
 
 
 def _ports(tree: set[int], root: int, uid: int) -> dict[str, Any]:
