@@ -156,7 +156,7 @@ def _told(root: dict[str, Any], kind: str, role: str, roots: set[int], entries: 
         "role": role,
         "parent": parent["title"][:200] if parent else "",
         "cwd": processes.link_of("/proc/%d/cwd" % pid),
-        **_ports(tree, pid, root["uid"]),
+        **_ports(tree, root, entries),
         **outputs.place_of(pid, entries),
         "run": environment.get("TOKWATT_RUN", ""),
         "processes": [
@@ -167,11 +167,12 @@ def _told(root: dict[str, Any], kind: str, role: str, roots: set[int], entries: 
     }
 
 
-def _ports(tree: set[int], root: int, uid: int) -> dict[str, Any]:
+def _ports(tree: set[int], server: dict[str, Any], entries: Table) -> dict[str, Any]:
     """Return where a server listens: ports of its own process, then of its children, and how they are reached.
 
     Sockets of another login's process cannot be told apart: then every port that this login listens on.
     """
+    root = server["pid"]
     listening = processes.tcp_listeners(root)
     ports: list[int] = []
     readable = True
@@ -188,9 +189,10 @@ def _ports(tree: set[int], root: int, uid: int) -> dict[str, Any]:
                 mine.add(int(listening[target[8:-1]]["port"]))
         ports += [port for port in sorted(mine) if port not in ports]
     if not readable:
-        ports = sorted({int(one["port"]) for one in listening.values() if one["uid"] == uid})
+        ports = sorted({int(one["port"]) for one in listening.values() if one["uid"] == server["uid"]})
     inside = _network_of(root)
-    return {"ports": ports, "ports_sure": readable, "network": inside, "published": _published(root) if inside else {}}
+    published = _published(root, entries) if inside else {}
+    return {"ports": ports, "ports_sure": readable, "network": inside, "published": published}
 
 
 def _network_of(pid: int) -> str:
@@ -199,12 +201,12 @@ def _network_of(pid: int) -> str:
     return theirs if theirs and theirs != processes.link_of("/proc/self/ns/net") else ""
 
 
-def _published(pid: int) -> dict[str, int]:
+def _published(pid: int, entries: Table) -> dict[str, int]:
     """Return ports inside a container to those of the host, as `docker-proxy` was told to join them."""
     own = set(re.findall(r"\|-- ([\d.]+)", "\n".join(processes.lines_of("/proc/%d/net/fib_trie" % pid))))
     found: dict[str, int] = {}
-    for entry in processes.table():
-        words = processes.argv_of(entry["pid"]) if "docker-proxy" in entry["title"] else []
+    for entry in entries.values():
+        words = entry["argv"]
         if os.path.basename(words[0] if words else "") == "docker-proxy":
             told = {words[at]: words[at + 1] for at in range(1, len(words) - 1, 2)}
             inner, outer = told.get("-container-port", ""), told.get("-host-port", "")
