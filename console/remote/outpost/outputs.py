@@ -38,7 +38,7 @@ def place_of(pid: int, entries: dict[int, dict[str, Any]]) -> dict[str, Any]:
     cgroup = "\n".join(processes.lines_of("/proc/%d/cgroup" % pid))
     container, runtime, unit, user_unit = belongs_to(cgroup)
     since = int(entries[pid]["started_at"] or 0)
-    told = {"container": container, "runtime": runtime, "unit": unit, "log": "", "output": "hidden", "output_why": ""}
+    told = {"container": container, "unit": unit, "log": "", "output": "hidden", "output_why": ""}
     links = [processes.link_of("/proc/%d/fd/%d" % (pid, number)) for number in (1, 2)]
     for number, link in enumerate(links, 1):
         if link.startswith("/") and not link.startswith("/dev/"):

@@ -136,13 +136,13 @@ def connections_to(ports: Iterable[int], pid: int | None = None) -> list[dict[st
         if state == "01":
             here["%s:%d" % (_plain(address), number)] = inode
             if number in wanted:
-                found.append({"port": number, "peer": _plain(remote), "pid": None, "title": "", "user": ""})
+                found.append({"port": number, "peer": _plain(remote), "pid": None, "title": ""})
     owners = _socket_owners({here[one["peer"]] for one in found if here.get(one["peer"], "0") != "0"})
     for one in found:
         owner = owners.get(here.get(one["peer"], ""))
         entry = _entry(owner) if owner is not None else None
         if entry is not None:
-            one.update(pid=entry["pid"], title=entry["title"][:200], user=entry["user"])
+            one.update(pid=entry["pid"], title=entry["title"][:200])
     return found
 
 
