@@ -200,7 +200,7 @@ class BenchScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._drawn: tuple[object, ...] = ()
+        self._drawn: tuple[Measurement, ...] | None = None
         self._view = VIEWS[0]
 
     def compose(self) -> ComposeResult:
@@ -258,8 +258,8 @@ class BenchScreen(Screen[None]):
         table.styles.height = max(3, table.count())
         receipt = self.query_one(Receipt)
         receipt.show_fault(owner(self).cockpit.receipt.fault)
-        if sweep is not None and sweep.done is not (self._drawn[0] if self._drawn else None):
-            self._drawn = (sweep.done,)
+        if sweep is not None and sweep.done is not self._drawn:
+            self._drawn = sweep.done
             self.query_one(BenchNotes).show(sweep.done)
             launch(owner(self), self._plot, sweep, group="plot", exclusive=True)
 

@@ -220,7 +220,7 @@ def axis_of(told: ExperimentState) -> float:
     reach = [
         abs(value - 1) for rung in deciding for value in (rung.ratio, rung.low, rung.high) if value is not None
     ]  # fmt: skip
-    return next((axis for axis in AXES if not reach or axis >= max(reach)), AXES[-1]) if reach else 0.0
+    return next((axis for axis in AXES if axis >= max(reach)), AXES[-1]) if reach else 0.0
 
 
 def interval(rung: Rated, axis: float) -> Row:

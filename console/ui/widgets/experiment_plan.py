@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from console.domain.experiment import BASE, METRICS, Block
+from console.domain.experiment import BASE, METRICS, Arm, Block
 from console.domain.text import clean
 from console.ui.drawing import Span, fit, width_of, wrapped
 
@@ -67,10 +67,7 @@ def _costs(plan: Plan, width: int) -> Iterator[Row]:
         yield from wrapped(f"! {clean(note)}", width, "warn", 1)
 
 
-def _arm(plan: Plan, number: int, arm: object, width: int) -> Iterator[Row]:
-    from console.domain.experiment import Arm
-
-    assert isinstance(arm, Arm)
+def _arm(plan: Plan, number: int, arm: Arm, width: int) -> Iterator[Row]:
     problem = dict(plan.problems).get(arm.name, "")
     ink = "dim" if arm.same_as else "warn" if arm.refused or problem else "strong"
     on = f" · on {arm.against}" if arm.against != BASE else ""

@@ -97,9 +97,9 @@ def _with_links(snapshot: Snapshot) -> Sequence[GpuState]:
 
 def machine_lines(snapshot: Snapshot, width: int, most: int) -> list[list[Span]]:
     """Return the notes, and the matrix of paths where there is room for all of it; `8` shows the rest."""
-    said = notes(snapshot)
     if most < 1:
         return []
+    said = notes(snapshot)
     found: list[list[Span]] = [[(fit(f" ! {clean(text)}", width).rstrip(), "warn")] for text in said[:most]]
     if len(said) > most:
         more = f"  … {len(said) - most} more (8)"
@@ -168,9 +168,7 @@ class Gpus(Painting, Framed, can_focus=True):
             rows.append(self._row(place, reading, bar_width, past, stale, means))
         return [*rows, *below]
 
-    def _row(
-        self, place: int, reading: GpuReading, bar_width: int, past: int, stale: str, means: bool = False
-    ) -> list[Span]:
+    def _row(self, place: int, reading: GpuReading, bar_width: int, past: int, stale: str, means: bool) -> list[Span]:
         """Return a GPU's row; what was last read of a lost one is grey, its bar empty."""
         if reading.lost:
             stale = " dim"

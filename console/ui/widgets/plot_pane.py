@@ -38,9 +38,8 @@ class Legend(Painting):
 class PlotPane(Vertical, Framed):
     """A plot in a frame."""
 
-    def __init__(self, key: str = "v", *, id: str = "plot-pane") -> None:
-        super().__init__(id=id)
-        self._key = key
+    def __init__(self) -> None:
+        super().__init__(id="plot-pane")
         self.plot: Plot | None = None
 
     def compose(self) -> ComposeResult:
@@ -62,7 +61,7 @@ class PlotPane(Vertical, Framed):
             names: What its series are called, before the run's own name.
         """
         self.plot, self._names = plot, tuple(names)
-        self.entitle(self._key, f"{plot.y} by {plot.x}" if not plot.title else plot.title, "v the next view")
+        self.entitle("v", plot.title, "v the next view")
         self._draw()
 
     def _draw(self) -> None:
