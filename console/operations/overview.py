@@ -50,8 +50,9 @@ class Overview:
     def means(self, name: str) -> list[tuple[float, float | None]]:
         """Return the middle of each part with its mean."""
         parts = self.columns.get(name, [None] * self.count)
+        step_s = self.step_s
         return [
-            (self.began + (place + 0.5) * self.step_s, part.mean if part is not None else None)
+            (self.began + (place + 0.5) * step_s, part.mean if part is not None else None)
             for place, part in enumerate(parts)
         ]
 

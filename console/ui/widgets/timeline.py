@@ -25,6 +25,9 @@ LABEL = 12
 GAP = "╌"
 HEAD = "│"
 
+Curve = tuple[str, str, list[str]]
+"""What stands at its top, its ink and its rows of braille."""
+
 
 class Timeline(Painting, Framed, can_focus=True):
     """Power, speed and marks of a run."""
@@ -41,11 +44,16 @@ class Timeline(Painting, Framed, can_focus=True):
         self.tape = tape
         self.whole: Overview | None = None
         self.now = tape.began
+        self._curves: list[Curve] = []
+        self._curves_at = (0, 0)
+        """Cells and rows that the curves were drawn for."""
         self.entitle("", "Run", "reading the recording…")
 
     def show(self, now: float, whole: Overview | None = None) -> None:
         """Show where the replay is."""
-        self.now, self.whole = now, whole or self.whole
+        self.now = now
+        if whole is not None:
+            self.whole, self._curves = whole, []
         gaps = len(self.tape.gaps)
         told = f"{gaps} {'gap' if gaps == 1 else 'gaps'}, nobody watched · " if gaps else ""
         self.entitle("", "Run", f"{told}◆ patch ▲ launch ▬ measurement · ] next mark · click seeks")
@@ -62,10 +70,13 @@ class Timeline(Painting, Framed, can_focus=True):
         """Return both curves, the marks and the axis."""
         cells = self._cells(width)
         room = max(2, height - 2)
-        upper = (room + 1) // 2
-        power = self._curve("power_w", "W", self._top_w(), cells, upper, "bar")
-        speed = self._curve("tok_s", "tok/s", self._top_tok_s(), cells, room - upper, "info")
-        return [*power, *speed, self._marks(cells), self._axis(cells)][:height]
+        if not self._curves or self._curves_at != (cells, room):
+            upper = (room + 1) // 2
+            power = self._curve("power_w", "W", self._top_w(), cells, upper, "bar")
+            speed = self._curve("tok_s", "tok/s", self._top_tok_s(), cells, room - upper, "info")
+            self._curves, self._curves_at = [power, speed], (cells, room)
+        drawn = [row for curve in self._curves for row in self._over(curve, cells)]
+        return [*drawn, self._marks(cells), self._axis(cells)][:height]
 
     def _top_w(self) -> float:
         whole = self.whole
@@ -76,20 +87,26 @@ class Timeline(Painting, Framed, can_focus=True):
         reached = self.whole.most("tok_s") if self.whole is not None else None
         return max(filter(None, (target, reached)), default=1.0)
 
-    def _curve(self, name: str, unit: str, top: float, cells: int, height: int, ink: str) -> list[list[Span]]:
+    def _curve(self, name: str, unit: str, top: float, cells: int, height: int, ink: str) -> Curve:
+        """Draw a curve of the whole run: at 2,400 parts too slow for every paint."""
         values: list[float | None] = [None] * (cells * 2)
         if self.whole is not None:
             lasted = self.whole.ended - self.whole.began
             values = columns(self.whole.means(name), self.whole.ended, cells * 2, lasted)
+        return f"{dash(top)} {unit}", ink, braille(values, top, height)
+
+    def _over(self, curve: Curve, cells: int) -> list[list[Span]]:
+        """Return a curve with its axis, the gaps and where the replay is."""
+        edge, ink, rows = curve
         head = self._column(self.now, cells)
         gaps = {cell for began, ended in self.tape.gaps
                 for cell in range(self._column(began, cells) + 1, self._column(ended, cells))}  # fmt: skip
         drawn: list[list[Span]] = []
-        for place, row in enumerate(braille(values, top, height)):
-            edge = f"{dash(top)} {unit}" if place == 0 else ""
-            bottom = place == height - 1
+        for place, row in enumerate(rows):
+            shown = edge if place == 0 else ""
+            bottom = place == len(rows) - 1
             text = [GAP if bottom and cell in gaps and sign == " " else sign for cell, sign in enumerate(row)]
-            drawn.append([(f"{fit(edge, LABEL - 1, left=False)}", "dim"), ("┤" if edge else "│", "track")])
+            drawn.append([(fit(shown, LABEL - 1, left=False), "dim"), ("┤" if shown else "│", "track")])
             drawn[-1] += _with_head("".join(text), head, ink)
         return drawn
 
