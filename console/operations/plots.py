@@ -123,10 +123,16 @@ async def power(entries: Sequence[RunEntry]) -> Plot:
     return Plot("Power while it was measured", "seconds", "W", tuple(series))
 
 
+async def drawn(entries: Sequence[RunEntry], view: str) -> Plot:
+    """Return one plot of some runs: `throughput`, `pareto` or `power`."""
+    if view == "power":
+        return await power(entries)
+    return {"throughput": throughput, "pareto": pareto}[view]([measured(entry) for entry in entries])
+
+
 async def of_runs(entries: Sequence[RunEntry]) -> Mapping[str, Plot]:
     """Return every plot of some runs, by name."""
-    told = [measured(entry) for entry in entries]
-    return {"throughput": throughput(told), "pareto": pareto(told), "power": await power(entries)}
+    return {view: await drawn(entries, view) for view in ("throughput", "pareto", "power")}
 
 
 def plain(plot: Plot) -> dict[str, Any]:

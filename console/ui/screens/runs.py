@@ -157,10 +157,10 @@ class RunsScreen(Screen[None]):
         if not self._view:
             await self._compare()
             return
-        drawn = await plots.of_runs(entries)
+        plot = await plots.drawn(entries, self._view)
         self._of = entries
         pane = self.query_one(PlotPane)
-        pane.show(drawn[self._view], "AB" if len(entries) == 2 else ())
+        pane.show(plot, "AB" if len(entries) == 2 else ())
         self.query_one(ComparisonLines).display = False
         pane.display = True
         self._runs.focus()
