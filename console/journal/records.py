@@ -29,6 +29,11 @@ class RunEntry:
     note: str = ""
 
     @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from every other run: an id is its host's own."""
+        return self.host, self.id
+
+    @property
     def best_tok_s(self) -> float | None:
         """The most output tok/s of its untainted measurements."""
         fit = [one.output_throughput_tok_s for one in self.measurements if not one.tainted]

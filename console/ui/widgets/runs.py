@@ -44,11 +44,11 @@ class RunLines(Lines, Framed):
 
         first = not self.read
         self.entries, self.read = tuple(entries), True
-        self._hay = {(one.host, one.id): found_in(one) for one in entries}
-        fresh = {(one.host, one.id): one for one in entries}
-        self.marked = [fresh[one.host, one.id] for one in self.marked if (one.host, one.id) in fresh]
+        self._hay = {one.key: found_in(one) for one in entries}
+        fresh = {one.key: one for one in entries}
+        self.marked = [fresh[one.key] for one in self.marked if one.key in fresh]
         if entries and first:
-            self.opened.add((entries[0].host, entries[0].id))
+            self.opened.add(entries[0].key)
         self._lay_out()
 
     def narrow(self, wanted: str) -> None:
@@ -65,7 +65,7 @@ class RunLines(Lines, Framed):
     def shown(self) -> list[RunEntry]:
         """The runs that the filter leaves, in the chosen order."""
         words = self.wanted.lower().split()
-        found = [one for one in self.entries if all(word in self._hay[one.host, one.id] for word in words)]
+        found = [one for one in self.entries if all(word in self._hay[one.key] for word in words)]
         if self.sort == "best":
             return sorted(found, key=lambda one: -(one.best_tok_s or 0.0))
         if self.sort != "newest":
@@ -88,7 +88,7 @@ class RunLines(Lines, Framed):
         self._tell(len(shown))
         for entry in shown:
             self.rows.append((entry, None))
-            if (entry.host, entry.id) in self.opened:
+            if entry.key in self.opened:
                 self.rows += [(entry, rung) for rung in sorted({one.concurrency_limit for one in entry.measurements})]
         self.changed()
 
@@ -96,7 +96,7 @@ class RunLines(Lines, Framed):
         """Open or close a run."""
         if self.rows:
             entry, _ = self.rows[self.cursor]
-            self.opened ^= {(entry.host, entry.id)}
+            self.opened ^= {entry.key}
             self._lay_out()
 
     def action_mark(self) -> None:
@@ -104,14 +104,14 @@ class RunLines(Lines, Framed):
         if not self.rows:
             return
         entry, _ = self.rows[self.cursor]
-        same = [each for each in self.marked if (each.host, each.id) == (entry.host, entry.id)]
+        same = [each for each in self.marked if each.key == entry.key]
         self.marked = [each for each in self.marked if each not in same] if same else [*self.marked[-1:], entry]
         self.refresh()
 
     def mark_of(self, entry: RunEntry) -> str:
         """Return `A` or `B`."""
-        keys = [(each.host, each.id) for each in self.marked]
-        return "AB"[keys.index((entry.host, entry.id))] if (entry.host, entry.id) in keys else " "
+        keys = [each.key for each in self.marked]
+        return "AB"[keys.index(entry.key)] if entry.key in keys else " "
 
     def count(self) -> int:
         """Return heading and rows."""
@@ -131,7 +131,7 @@ class RunLines(Lines, Framed):
                 (text, "warn" if tainted else ""),
                 ("! tainted" if tainted else "", "warn"),
             ]
-        sign = "▾" if (entry.host, entry.id) in self.opened else "▸"
+        sign = "▾" if entry.key in self.opened else "▸"
         badge: list[Span] = [(f" {clean(entry.badge)} ", "cursor accent strong"), (" ", "")] if entry.badge else []
         wide = width >= 100
         began = time.strftime("%Y-%m-%d %H:%M" if wide else "%m-%d %H:%M", time.localtime(entry.started_at))
