@@ -12,7 +12,6 @@ from console.bench.results import import_results as _import_results
 from console.domain.machine import changes
 from console.domain.measurement import Measurement
 from console.errors import RefusedError, UsageError
-from console.experiments.arms import VOLATILE
 from console.experiments.statistics import Interval, interval
 from console.journal.book import Journal
 from console.journal.records import RunEntry
@@ -271,6 +270,8 @@ def _differences(a: RunEntry, b: RunEntry) -> tuple[Difference, ...]:
 
 def _steady(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """Return resolved arguments but those that every launch draws anew."""
+    from console.experiments.arms import VOLATILE  # brings every engine: not for lists of runs
+
     return {name: value for name, value in resolved.items() if name not in VOLATILE}
 
 
