@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from console.cli.output import read_file
 from console.domain.machine import GpuState, MachineState, link_words
 from console.domain.topology import Topology
-from console.errors import UsageError
 
 if TYPE_CHECKING:
     from console.cli.output import Output
@@ -23,7 +22,7 @@ async def topology_of(args: argparse.Namespace, desk: Desk | None, out: Output) 
     from console.operations.machine_words import machine_lines
 
     if args.file is not None:
-        state = MachineState(topology=machine.parse_file(_text_of(args.file)))
+        state = MachineState(topology=machine.parse_file(read_file(args.file).decode("utf-8", "replace")))
     else:
         assert desk is not None
         state = await machine.look(desk)
@@ -34,13 +33,6 @@ async def topology_of(args: argparse.Namespace, desk: Desk | None, out: Output) 
         for line, kind in machine_lines(state, width):
             out.line(f"  {line}" if kind == "note" else f"! {line}" if kind == "warn" else line)
     return 0 if state.gpus or state.topology.gpus else 1
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_bytes().decode("utf-8", "replace")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read", error.strerror or str(error)) from error
 
 
 def plain_machine(state: MachineState) -> dict[str, Any]:

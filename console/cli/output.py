@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TextIO
 
 from console.domain.text import clean
-from console.errors import ConsoleError
+from console.errors import ConsoleError, UsageError
 
 SCHEMA = 1
 """Version of every JSON document; raised only when a field changes its meaning or goes."""
@@ -87,6 +88,18 @@ def finish(status: int) -> int:
 def when(epoch_s: float) -> str:
     """Return a time as the shell's JSON has it."""
     return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="seconds")
+
+
+def read_file(path: str) -> bytes:
+    """Return the bytes of a FILE that a verb was given.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read", error.strerror or str(error)) from error
 
 
 def _nowhere() -> TextIO:

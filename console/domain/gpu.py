@@ -72,6 +72,11 @@ class GpuReading:
     """SM utilisation of each process by pid, where the driver tells it."""
 
     @property
+    def power_now_w(self) -> float | None:
+        """What it draws; `None` for a lost one, whatever it drew last."""
+        return None if self.lost else self.power_draw_w
+
+    @property
     def link(self) -> str:
         """The link as people write it: `x16 gen5`; empty when it is not known."""
         return f"x{self.pcie_width} gen{self.pcie_gen}" if self.pcie_gen and self.pcie_width else ""
@@ -128,8 +133,6 @@ class HostProcess:
     rss_mib: float | None = None
     visible_devices: str | None = None
     """`CUDA_VISIBLE_DEVICES`, where it could be read."""
-    numa_nodes: str = ""
-    """Processors it may run on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,18 +177,18 @@ class GpuSample:
     @property
     def reporting(self) -> int:
         """How many GPUs report their power; a lost one does not, whatever it drew last."""
-        return sum(g.power_draw_w is not None and not g.lost for g in self.gpus)
+        return sum(g.power_now_w is not None for g in self.gpus)
 
     @property
     def power_w(self) -> float | None:
         """Sum over the GPUs that report, `None` when none does."""
-        known = [g.power_draw_w for g in self.gpus if g.power_draw_w is not None and not g.lost]
+        known = [watts for g in self.gpus if (watts := g.power_now_w) is not None]
         return sum(known) if known else None
 
     @property
     def power_mean_w(self) -> float | None:
         """Sum of the driver's one-second means, `None` unless every GPU that reports tells one."""
-        told = [g.power_mean_w for g in self.gpus if g.power_draw_w is not None and not g.lost]
+        told = [g.power_mean_w for g in self.gpus if g.power_now_w is not None]
         known = [watts for watts in told if watts is not None]
         return sum(known) if known and len(known) == len(told) else None
 
@@ -197,9 +200,9 @@ class GpuSample:
         instantaneous peaks above the limit are no negative headroom.
         """
         left = [
-            g.power_limit_w - (g.power_draw_w if g.power_mean_w is None else g.power_mean_w)
+            g.power_limit_w - (watts if g.power_mean_w is None else g.power_mean_w)
             for g in self.gpus
-            if g.power_draw_w is not None and g.power_limit_w and not g.lost
+            if (watts := g.power_now_w) is not None and g.power_limit_w
         ]
         return sum(left) if left else None
 
@@ -215,8 +218,8 @@ class GpuSample:
     @property
     def limit_w(self) -> float | None:
         """Sum of the limits of the GPUs that report their power."""
-        told = [g for g in self.gpus if g.power_draw_w is not None and not g.lost]
-        known = [g.power_limit_w for g in told if g.power_limit_w is not None]
+        told = [g.power_limit_w for g in self.gpus if g.power_now_w is not None]
+        known = [limit for limit in told if limit is not None]
         return sum(known) if known else None
 
 

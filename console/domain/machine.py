@@ -109,6 +109,12 @@ def link_words(gpu: GpuState) -> tuple[str, bool]:
 _TOLD = ("index", "name", "power_enforced_w", "app_clock_mhz", "ecc", "mig", "pcie_gen_max", "pcie_width")
 
 
+def kept(identity: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the machine's state that a run's identity holds; empty for runs from before it was kept."""
+    found = identity.get("machine")
+    return found if isinstance(found, Mapping) else {}
+
+
 def compact(kept: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a fingerprint decides, for a file that people read: no UUIDs, nothing unknown."""
     found = {name: kept.get(name) for name in ("driver", "cuda", "nccl", "kernel", "governor", "topology", "paths")}
@@ -226,7 +232,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change
         if _differ(before.get(key), after.get(key))
     ]
     told = {change.what for change in found}
-    if _differ(before.get("topology"), after.get("topology")) and not told & {"paths between GPUs"}:
+    if _differ(before.get("topology"), after.get("topology")) and "paths between GPUs" not in told:
         found.append(Change("topology", str(before["topology"]), str(after["topology"])))
     return (*found, *_gpu_changes(list(before.get("gpus") or ()), list(after.get("gpus") or ())))
 

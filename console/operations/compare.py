@@ -9,7 +9,7 @@ from typing import Any
 
 from console.bench.results import Imported, Result
 from console.bench.results import import_results as _import_results
-from console.domain.machine import changes
+from console.domain.machine import changes, kept
 from console.domain.measurement import Measurement
 from console.errors import RefusedError, UsageError
 from console.experiments.statistics import Interval, interval
@@ -182,7 +182,7 @@ def side_by_side(a: RunEntry, b: RunEntry) -> Comparison:
 
 def _unlike(a: RunEntry, b: RunEntry) -> str:
     """Return why two runs must not be compared; empty when they may be."""
-    moved = [one.said for one in changes(_machine(a), _machine(b)) if one.decides]
+    moved = [one.said for one in changes(kept(a.identity), kept(b.identity)) if one.decides]
     lengths = ("input_tokens", "output_tokens", "input_spread", "output_spread", "ignore_eos")
     for what, one, other in (
         ("badge", a.badge or "none", b.badge or "none"),
@@ -203,11 +203,6 @@ def _unlike(a: RunEntry, b: RunEntry) -> str:
         if what == "model files" and moved:  # before the GPUs' names and limits, which it tells more of
             return f"another machine state: {'; '.join(moved)}"
     return ""
-
-
-def _machine(entry: RunEntry) -> Mapping[str, Any]:
-    found = entry.identity.get("machine")
-    return found if isinstance(found, Mapping) else {}
 
 
 def _model(entry: RunEntry) -> str:
@@ -257,7 +252,7 @@ def _differences(a: RunEntry, b: RunEntry) -> tuple[Difference, ...]:
     found += _of_mapping("argument", asked_for(a), asked_for(b))
     found += [
         Difference(f"machine {one.what}" + (f" on {one.where}" if one.where else ""), one.before, one.after)
-        for one in changes(_machine(a), _machine(b))
+        for one in changes(kept(a.identity), kept(b.identity))
     ]
     for name in ("resolved", "environment", "versions", "hashes", "caches"):
         sides = [

@@ -150,12 +150,6 @@ async def listed() -> tuple[ExperimentState, ...]:
     return tuple(state_of(entry) for entry in await entries.listed(Journal()))
 
 
-async def interrupted(host: str) -> tuple[tuple[ExperimentState, float], ...]:
-    """Return the unfinished experiments on a host, the newest first, each with the time of what happened last in it."""
-    found = await entries.unfinished(Journal(), host)
-    return tuple((state_of(one), one.events[-1].at if one.events else one.created_at) for one in found)
-
-
 def expected(spec: ExperimentSpec, arms: Sequence[Arm], problems: Mapping[str, str]) -> tuple[Rules, Progress]:
     """Return the rules of an experiment, and the verdicts that stand before anything was measured."""
     rules, progress = rules_of(plan_of(spec, tuple(arms))), Progress()

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from console.journal.records import RunEntry
 
 
-FORMATS = ("jsonl", "csv", "markdown", "bench")
-
-
 def rows_of(entries: Sequence[RunEntry], form: str) -> list[dict[str, Any]]:
     """Return a row for each measurement of some runs; `bench` has the engines' own names."""
     if form == "bench":

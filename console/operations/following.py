@@ -13,7 +13,7 @@ from console.domain.run import LogRecord, Run
 from console.engines.records import LogParser
 from console.engines.registry import engine
 from console.operations.desk import Desk
-from console.operations.log_parts import Part, parts, settled
+from console.operations.log_parts import Part, parser_of, parts, settled
 
 BACKLOG_LINES = 1000
 """Where a follower begins: so many lines before the end."""
@@ -138,12 +138,7 @@ class Following:
                 await self._tell(rest)
             self._kept.clear()
             self._kept_records = self._kept_characters = 0
-            self._parser = LogParser(
-                engine(self._run.engine).grammar(),
-                offset=part.offset,
-                utc_offset_s=self._run.utc_offset_s,
-                since=self._run.started_at,
-            )
+            self._parser = parser_of(self._run, part.offset)
             self._from, self._before = part.offset, 0 if anew else part.size
             self._begun.set()
             if anew:

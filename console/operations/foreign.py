@@ -207,13 +207,8 @@ async def stop(desk: Desk, at_stake: Stake, typed: str, *, grace_s: float = 15.0
         raise RefusedError(f"pid {pid} was not started by tokwatt and is not stopped: {said}", hint=f"type {pid}")
     run = servers.as_run(found)
     async with server.activity(desk, "stop", f"stop pid {pid} of {found.user}") as done:
-
-        def say(text: str) -> None:
-            desk.say(text)
-            done(text, False)
-
         try:
-            await stopping.end_run(desk, run, say, grace_s=grace_s)
+            await stopping.end_run(desk, run, done.say, grace_s=grace_s)
         except RemoteError as error:
             if error.kind in ("eperm", "eacces"):
                 raise RefusedError(f"not allowed to signal pid {pid} of {found.user}") from error

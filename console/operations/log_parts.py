@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.domain.host import Link
+from console.domain.run import Run
+from console.engines.records import LogParser
+from console.engines.registry import engine
 from console.errors import LinkLostError, RemoteError
 from console.operations.desk import Desk
 
@@ -34,6 +37,12 @@ class Part:
     """`start`, `resumed`, `truncated` or `rotated`."""
     size: int = 0
     """Of the file, with a `start`."""
+
+
+def parser_of(run: Run, offset: int) -> LogParser:
+    """Return a reader of a run's log from a byte on."""
+    grammar = engine(run.engine or "sglang").grammar()
+    return LogParser(grammar, offset=offset, utc_offset_s=run.utc_offset_s, since=run.started_at)
 
 
 async def parts(

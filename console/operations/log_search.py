@@ -15,6 +15,7 @@ from console.engines.registry import engine
 from console.errors import RemoteError
 from console.operations.desk import Desk
 from console.operations.log_filter import RecordFilter
+from console.operations.log_parts import parser_of
 from console.operations.logs import failure_record, tells
 
 TAKEN_BYTES = 128 * 1024
@@ -125,13 +126,7 @@ class _Reader:
         for offset, length in stretches:
             if self._parser is None or self._parser.fed != offset:
                 records += self.close()
-                run = self._run
-                self._parser = LogParser(
-                    engine(run.engine or "sglang").grammar(),
-                    offset=offset,
-                    utc_offset_s=run.utc_offset_s,
-                    since=run.started_at,
-                )
+                self._parser = parser_of(self._run, offset)
             records += self._fresh(self._parser.feed(body[at : at + length]))
             at += length
         return records

@@ -15,7 +15,7 @@ from console.errors import ConsoleError, LinkLostError
 from console.operations.desk import Desk
 from console.operations.following import BACKLOG_LINES, batches
 from console.operations.log_files import recognised
-from console.operations.log_parts import SETTLE_S, Part, link_up, parts, settled
+from console.operations.log_parts import SETTLE_S, Part, link_up, parser_of, parts, settled
 from console.operations.running import run_of
 
 RUNS_LOOKED_AT = 100
@@ -118,7 +118,7 @@ async def to_end(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[L
                 if part is not None and (parser is None or part.event in ("truncated", "rotated")):
                     for record in parser.close() if parser else ():
                         yield record
-                    parser = _parser(run, part.offset)
+                    parser = parser_of(run, part.offset)
                 if parser is not None:
                     for record in parser.feed(part.data) if part else parser.settle():
                         yield record
@@ -150,7 +150,7 @@ async def past(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[Log
     source = parts(desk, run.log, offset=None if lines else 0, lines=lines or None)
     async with contextlib.aclosing(source):
         async for part in source:
-            parser = parser or _parser(run, part.offset)
+            parser = parser or parser_of(run, part.offset)
             for last in parser.feed(part.data):
                 yield last
             if part.offset + len(part.data) >= size:
@@ -194,11 +194,6 @@ async def whole(desk: Desk, run: Run, offset: int, length: int) -> str:
 
 def _known(kind: str) -> str:
     return kind if kind in registry.ENGINES else ""
-
-
-def _parser(run: Run, offset: int) -> LogParser:
-    grammar = _adapter(run.engine).grammar()
-    return LogParser(grammar, offset=offset, utc_offset_s=run.utc_offset_s, since=run.started_at)
 
 
 def _adapter(kind: str) -> Engine:

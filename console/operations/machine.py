@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from console.domain.gpu import GpuSample
 from console.domain.host import Link
-from console.domain.machine import MachineState, changes, fingerprint, link_words, summary
+from console.domain.machine import MachineState, changes, fingerprint, kept, summary
 from console.domain.measurement import Measurement
 from console.domain.run import Run
 from console.domain.text import clean
-from console.domain.topology import Topology, path_words
+from console.domain.topology import Topology
 from console.errors import ConsoleError, RemoteError
 from console.operations.desk import Desk
 from console.telemetry.faults import fault_in
 from console.telemetry.machine import machine_state, nvml_said, with_nvml
+from console.telemetry.sampler import until_up
 from console.telemetry.topology import parse_file
 
 if TYPE_CHECKING:
@@ -29,11 +30,9 @@ __all__ = [
     "changes",
     "fingerprint",
     "kept",
-    "link_words",
     "look",
     "look_quietly",
     "parse_file",
-    "path_words",
     "summary",
 ]
 
@@ -107,12 +106,6 @@ async def _by_commands(desk: Desk) -> dict[str, Any]:
     return {"smi": None if missing else found}
 
 
-def kept(identity: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the machine's state that a run's identity holds; empty for runs from before it was kept."""
-    found = identity.get("machine")
-    return found if isinstance(found, Mapping) else {}
-
-
 async def measured_under(desk: Desk, run: Run) -> dict[str, Any]:
     """Return what a run's identity keeps of its machine: the state at launch, and what has changed since, in words."""
     now = fingerprint(await look_quietly(desk))
@@ -152,10 +145,15 @@ def limits_moved(before: Mapping[str, Any], samples: Iterable[GpuSample]) -> lis
     """Return the power limits that samples show otherwise than a fingerprint, in words."""
     seen: dict[str, float] = {}
     for sample in samples:
-        seen |= {gpu.uuid: gpu.power_limit_w for gpu in sample.gpus if gpu.uuid and gpu.power_limit_w and not gpu.lost}
+        seen |= limits_of(sample)
     old = [gpu for gpu in before.get("gpus") or () if gpu.get("uuid") in seen]
     now = [{**gpu, "power_enforced_w": seen[gpu["uuid"]]} for gpu in old]
     return [change.said for change in changes({"gpus": old}, {"gpus": now})]
+
+
+def limits_of(sample: GpuSample) -> dict[str, float]:
+    """Return the power limit of each GPU that tells one, by UUID."""
+    return {gpu.uuid: gpu.power_limit_w for gpu in sample.gpus if gpu.uuid and gpu.power_limit_w and not gpu.lost}
 
 
 # the base run
@@ -207,7 +205,7 @@ async def watch_machine(desk: Desk) -> None:
     `nvidia-smi` several times.
     """
     while True:
-        await _until_up(desk)
+        await until_up(desk.link)
         state = await look_quietly(desk)
         run = _run_id(desk)
         try:
@@ -227,7 +225,7 @@ def with_limits(state: MachineState, sample: GpuSample | None) -> MachineState:
     """Return a state with the power limits of the newest sample, which is younger."""
     if sample is None:
         return state
-    limits = {gpu.uuid: gpu.power_limit_w for gpu in sample.gpus if gpu.uuid and gpu.power_limit_w and not gpu.lost}
+    limits = limits_of(sample)
     gpus = tuple(replace(gpu, power_enforced_w=limits.get(gpu.uuid, gpu.power_enforced_w)) for gpu in state.gpus)
     return replace(state, gpus=gpus)
 
@@ -248,9 +246,3 @@ async def _base(desk: Desk) -> RunEntry | None:
 def _run_id(desk: Desk) -> str:
     run = desk.store.snapshot.run
     return run.id if run is not None else ""
-
-
-async def _until_up(desk: Desk) -> None:
-    async for state in desk.link.changes():
-        if state.link is Link.UP:
-            return

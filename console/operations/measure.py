@@ -22,7 +22,7 @@ from console.domain.gpu import GpuSample
 from console.domain.measurement import Measurement, SweepProgress
 from console.domain.profile import BenchSection, LimitsSection
 from console.domain.run import Run, RunPhase
-from console.domain.text import clean
+from console.domain.text import clean, dash
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations import machine
 from console.operations.desk import Desk
@@ -146,8 +146,7 @@ async def _keep(
     rows = [[round(sample.time, 2), [gpu.power_draw_w for gpu in sample.gpus]] for sample in _within(samples, window)]
     host = desk.link.host
     await journal.record_measurement(host.name, one, badge=host.badge, telemetry=rows, load=load)
-    tok_s = "—" if one.output_throughput_tok_s is None else f"{one.output_throughput_tok_s:,.0f}"
-    mark = Mark(window[0], "measurement", f"{one.concurrency_limit}: {tok_s} tok/s")
+    mark = Mark(window[0], "measurement", f"{one.concurrency_limit}: {dash(one.output_throughput_tok_s)} tok/s")
     desk.store.update(marks=(*desk.store.snapshot.marks, mark))
 
 

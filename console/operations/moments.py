@@ -10,8 +10,8 @@ from console.journal.packing import MAX, MIN, ROWS, Block
 from console.operations.recording import ENGINE_VALUES, FIELDS, GPU_VALUES
 from console.operations.tape import Tape, sample_of, speed_of
 
-EXTREMES = ("power_w", "tok_s")
-"""Columns whose least and most are told where a row stands for several."""
+EXTREMES = {"power_w": "power_w", "tok_s": "output_tok_s"}
+"""Columns whose least and most are told where a row stands for several, with their names there."""
 
 
 def rows(tape: Tape) -> Iterator[dict[str, Any]]:
@@ -43,7 +43,7 @@ def rows(tape: Tape) -> Iterator[dict[str, Any]]:
 def flat(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row without lists: `gpu0_power_draw_w`."""
     told = {name: value for name, value in row.items() if name != "gpus"}
-    for name in (f"{stem}_{word}" for stem in ("power_w", "output_tok_s") for word in ("min", "max")):
+    for name in (f"{stem}_{word}" for stem in EXTREMES.values() for word in ("min", "max")):
         told.setdefault(name, None)
     for gpu in row["gpus"]:
         for name, value in gpu.items():
@@ -81,9 +81,8 @@ def _head(tape: Tape, block: Block, row: int) -> dict[str, Any]:
 
 
 def _extremes(block: Block, row: int) -> dict[str, Any]:
-    names = {"power_w": "power_w", "tok_s": "output_tok_s"}
     return {
-        f"{names[name]}_{word}": block.value(name + end, row)
-        for name in EXTREMES
+        f"{told}_{word}": block.value(name + end, row)
+        for name, told in EXTREMES.items()
         for word, end in (("min", MIN), ("max", MAX))
     }

@@ -90,6 +90,7 @@ class Recorder:
         self._seen: tuple[object, object] = (None, None)
         self._marks: dict[tuple[str, float], KeptMark] = {}
         self._marked: set[tuple[str, float]] = set()
+        self._looked_at: tuple[object, object] = (None, None)
         self._introduced = False
         self._due = time.monotonic() + FLUSH_S
         self._writing: asyncio.Task[None] | None = None
@@ -124,8 +125,11 @@ class Recorder:
         self._seen = (gpus, speed)
 
     def _take_marks(self, snapshot: Snapshot, run: Run) -> None:
+        if self._looked_at[0] is snapshot.marks and self._looked_at[1] is run:
+            return
         from console.journal.recordings import KeptMark
 
+        self._looked_at = (snapshot.marks, run)
         told = [
             KeptMark(mark.time, mark.kind, mark.text)
             for mark in snapshot.marks
@@ -149,6 +153,7 @@ class Recorder:
         host, journal = self._desk.link.host, Journal()
         rows, self._rows = self._rows, []
         marks, self._marks = self._marks, {}
+        self._looked_at = (None, None)  # should the journal refuse these, they are taken once more
         if not self._introduced:
             await recordings.introduce(journal, _entry(self._desk, self._run, self.run_id))
             self._introduced = True

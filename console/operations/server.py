@@ -79,12 +79,7 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
         raise AlreadySoError(f"run {run.id} has ended already", _how(run))
     async with activity(desk, "stop", f"stop {run.id}") as done:
         desk.store.update(run=replace(run, phase=RunPhase.STOPPING))
-
-        def say(text: str) -> None:
-            desk.say(text)
-            done(text, False)
-
-        state = await stopping.end_run(desk, run, say, grace_s=grace_s)
+        state = await stopping.end_run(desk, run, done.say, grace_s=grace_s)
         reading = await running.read_through(desk, run)
         ended = replace(running.run_with(run, state, reading), phase=RunPhase.EXITED, failure=None)
         ended = replace(ended, evidence=run.evidence, resolved=run.resolved)
@@ -119,7 +114,7 @@ async def status(desk: Desk) -> Run | None:
     if chosen is None and left is not None:
         chosen = left  # its launcher is gone; what lives on may even answer, and is no stranger
     elif chosen is None:
-        run = await _foreign(desk, states)
+        run = await _foreign(desk)
         chosen = wanted[0] if wanted else None
     if run is None and chosen is not None:
         run = _known(desk, chosen) or await _told(desk, chosen, patterns)
@@ -292,7 +287,7 @@ async def _left_over(desk: Desk, run: Run) -> bool:
     return units.lives((await desk.link.call("run_state", {"folder": run.folder})).result)
 
 
-async def _foreign(desk: Desk, states: Sequence[running.State]) -> Run | None:
+async def _foreign(desk: Desk) -> Run | None:
     """Return the server on the profile's port that we did not start; read-only."""
     profile = desk.profile
     kind, port = (profile.engine.kind, profile.launch.port) if profile else ("sglang", 0)
@@ -385,8 +380,13 @@ class _Done:
         self._desk = desk
         self._number = number
 
-    def __call__(self, text: str, _last: bool = True) -> None:
+    def __call__(self, text: str) -> None:
         self._desk.store.amend(self._number, detail=clean(text))
+
+    def say(self, text: str) -> None:
+        """Tell it to whoever looks on, too."""
+        self._desk.say(text)
+        self(text)
 
 
 async def watch_run(desk: Desk) -> None:

@@ -28,16 +28,6 @@ class Stake:
         return tuple(one for one in self.connections if not one.ours)
 
 
-def summary(server: HostServer) -> str:
-    """Return a server in a line: `sglang 0.5.13 · pid 4711 of ada · port 30000 · GLM-5 · 2 GPUs, 202,042 MiB`."""
-    parts = [f"{server.engine} {server.version}".strip(), f"pid {server.process.pid} of {server.user}"]
-    if server.role is Role.SERVER:
-        parts.append(f"port {server.port}" if server.port else "no port open yet")
-    parts += [server.model.rstrip("/").rpartition("/")[2]] if server.model else []
-    parts.append(gpu_words(server))
-    return " · ".join(part for part in parts if part)
-
-
 def gpu_words(server: HostServer) -> str:
     """Return what a server holds of the GPUs; empty when nothing is known."""
     if not server.gpus_told:

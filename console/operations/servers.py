@@ -47,7 +47,7 @@ async def found(desk: Desk, *, ask: bool = True) -> tuple[HostServer, ...]:
     return tuple(sorted(servers, key=lambda each: (order.index(each.role), each.port or 0, each.process.pid)))
 
 
-async def find(desk: Desk, pid: int, *, ask: bool = True) -> HostServer:
+async def find(desk: Desk, pid: int) -> HostServer:
     """Return the server that a process is.
 
     Raises:
@@ -57,7 +57,7 @@ async def find(desk: Desk, pid: int, *, ask: bool = True) -> HostServer:
     servers = await found(desk, ask=False)
     for each in servers:
         if each.process.pid == pid or (each.role is Role.LEFT_OVER and any(one.pid == pid for one in each.members)):
-            return await _asked(desk, each) if ask else each
+            return await _asked(desk, each)
     for each in servers:
         for one in each.members:
             if one.pid == pid:

@@ -14,7 +14,7 @@ from console.domain.gpu import GpuReading, GpuSample
 from console.domain.host import Host, Link, LinkState
 from console.domain.profile import Profile, TargetSection
 from console.domain.run import Run, RunPhase
-from console.domain.text import clean
+from console.domain.text import clean, dash
 from console.domain.throughput import ThroughputSample
 from console.errors import ConsoleError
 from console.journal.book import Journal
@@ -83,17 +83,14 @@ class Tape:
         self.began = kept[0].began if kept else 0.0
         self.ended = max((one.ended for one in kept), default=0.0)
         self._begins = [one.began for one in kept]
-        self.block = lru_cache(DECODED)(self._block)
-        self.seconds = lru_cache(DECODED)(self._seconds)
-
-    @property
-    def gaps(self) -> tuple[tuple[float, float], ...]:
-        """From when to when nobody watched."""
-        return tuple(
+        self.gaps = tuple(
             (earlier.ended, later.began)
             for earlier, later in itertools.pairwise(self.kept)
             if later.began - earlier.ended > max(GAP_S, 3 * earlier.step_s)
         )
+        """From when to when nobody watched."""
+        self.block = lru_cache(DECODED)(self._block)
+        self.seconds = lru_cache(DECODED)(self._seconds)
 
     @property
     def target_tok_s(self) -> float | None:
@@ -266,14 +263,19 @@ def windows_of(entry: RunEntry) -> tuple[Window, ...]:
 
 
 def _told(one: Window) -> str:
-    speed = "—" if one.tok_s is None else f"{one.tok_s:,.0f}"
-    return f"{one.concurrency}: {speed} tok/s"
+    return f"{one.concurrency}: {dash(one.tok_s)} tok/s"
 
 
 def _with_measured(kept: Sequence[Kept], frames: Sequence[Frame]) -> tuple[Kept, ...]:
     """Add what measurements recorded where nothing else did: their power, and the speed their load had."""
-    spans = [(one.began - 1, one.ended + 1) for one in kept]
-    alone = [frame for frame in frames if not any(began <= frame.time <= ended for began, ended in spans)]
+    begins = [one.began - 1 for one in kept]
+    reached = list(itertools.accumulate((one.ended + 1 for one in kept), max))  # blocks may lie in one another
+
+    def watched(time: float) -> bool:
+        number = bisect.bisect_right(begins, time) - 1
+        return number >= 0 and time <= reached[number]
+
+    alone = [frame for frame in frames if not watched(frame.time)]
     added = [_kept(_block_of(list(group))) for _, group in _groups(alone)]
     times = [frame.time for frame in frames]
     filled = [_filled(one, times, frames) for one in kept]
@@ -298,11 +300,10 @@ def _filled(one: Kept, times: Sequence[float], frames: Sequence[Frame]) -> Kept:
     if first == len(times) or times[first] > one.ended:
         return one
     try:
+        if any(one.block(lambda name: name == "tok_s").columns.get("tok_s", [])):
+            return one
         block = one.block()
     except ConsoleError:  # the tape tells of it
-        return one
-    known = block.columns.get("tok_s", [])
-    if any(known):
         return one
     speeds: Column = []
     for time in block.times:
@@ -356,7 +357,7 @@ def _reading(block: Block, row: int, gpu: Sequence[Any]) -> GpuReading:
     words = [
         column.removeprefix(head)
         for column in block.columns
-        if column.startswith(head) and not column.endswith((MAX, ".min")) and most(block, column, row)
+        if limited and column.startswith(head) and not column.endswith((MAX, ".min")) and most(block, column, row)
     ]
     return GpuReading(
         index=index,

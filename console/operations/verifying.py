@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import fmean
 from typing import Any
 
@@ -63,6 +64,28 @@ class Again:
     def change_pct(self) -> float | None:
         """Change from what was saved, in percent."""
         return None if self.now_tok_s is None else 100 * (self.now_tok_s / self.saved_tok_s - 1)
+
+
+class Conclusion(StrEnum):
+    """What measuring a winner again has shown, in words."""
+
+    REPRODUCED = "reproduced within noise"
+    NOT_REPRODUCED = "not reproduced"
+    NONE = "not everything could be measured: nothing is concluded"
+
+
+def summary(found: Verification) -> str:
+    """Return how much has drifted, in a sentence."""
+    told = f"{len(found.drifts)} drifted" if found.drifts else "nothing has drifted"
+    return f"{found.profile} on {found.host}: {told}, {len(found.checked)} alike"
+
+
+def concluded(rows: Sequence[Again]) -> Conclusion:
+    """Return what all concurrencies together show."""
+    verdicts = {row.verdict for row in rows}
+    if not rows or "not measured" in verdicts:
+        return Conclusion.NONE
+    return Conclusion.REPRODUCED if verdicts == {"reproduced"} else Conclusion.NOT_REPRODUCED
 
 
 def evidence_of(profile: Profile) -> Mapping[str, Any]:

@@ -83,8 +83,8 @@ def _mean_watts(samples: Sequence[GpuSample]) -> tuple[float | None, ...]:
     for sample in samples:
         for place, gpu in enumerate(sample.gpus):
             known = watts.setdefault(place, [])
-            if gpu.power_draw_w is not None and not gpu.lost:
-                known.append(gpu.power_draw_w)
+            if (draw := gpu.power_now_w) is not None:
+                known.append(draw)
     return tuple(sum(known) / len(known) if known else None for _, known in sorted(watts.items()))
 
 
@@ -97,7 +97,7 @@ async def watch_throughput(desk: Desk) -> None:
     history: deque[tuple[float, float | None]] = deque(maxlen=HISTORY_S)
     steady = Steady()
     while True:
-        await _until_up(desk)
+        await sampler.until_up(desk.link)
         port, run_id = _port(desk)
         async with aclosing(_speeds(desk, port)) as speeds:
             async for sample in speeds:
@@ -205,9 +205,3 @@ def _port(desk: Desk) -> tuple[int, str]:
     if run is not None and run.port:
         return run.port, run.id
     return (profile.launch.port if profile is not None else 30000), ""
-
-
-async def _until_up(desk: Desk) -> None:
-    async for state in desk.link.changes():
-        if state.link is Link.UP:
-            return

@@ -26,7 +26,6 @@ from console.errors import RefusedError, UsageError
 from console.operations.desk import Desk
 
 if TYPE_CHECKING:
-    from console.journal.book import Journal
     from console.journal.records import RunEntry, WriteEntry
 
 
@@ -56,7 +55,7 @@ async def sealed(desk: Desk) -> Sealed:
     from console.journal.book import Journal
 
     profile = desk.must_profile()
-    entry = await _measured_run(desk, profile, Journal())
+    entry = await _measured_run(desk, profile)
     found = _evidence(desk, entry, await Journal().writes(limit=1000))
     rows = [
         f"{row['concurrency']:>6,}  {dash(row['output_tok_s'])} tok/s, {_counted(len(row['repeats_tok_s']), 'repeat')}"
@@ -82,12 +81,21 @@ def is_fresh(measurements: Sequence[Measurement]) -> bool:
     return bool(rungs) and all(fresh.count(rung) >= FRESH_REPEATS for rung in rungs)
 
 
+async def is_measured_afresh(desk: Desk) -> bool:
+    """Return whether the run that saving the desk's profile would seal was measured again after it was chosen.
+
+    Raises:
+        RefusedError: Nothing fit to be kept was measured.
+    """
+    return is_fresh((await _measured_run(desk, desk.must_profile())).measurements)
+
+
 async def measure_afresh(desk: Desk) -> AsyncIterator[SweepProgress]:
     """Measure the server that runs once more, with prompts that it has not seen, before it is saved."""
     from console.operations import measure
 
     profile = desk.must_profile()
-    entry = await _measured_run(desk, profile, None)
+    entry = await _measured_run(desk, profile)
     ladder = sorted({one.concurrency_limit for one in entry.measurements})
     steps = measure.sweep(desk, concurrency=ladder, repeats=FRESH_REPEATS, first_repeat=FRESH)
     async with aclosing(steps) as sweep:  # type: ignore[type-var]
@@ -105,11 +113,9 @@ async def save_winner(desk: Desk, name: str, *, overwrite: bool = False) -> Path
         UsageError: The name is no file name.
         RefusedError: Nothing fit to be kept was measured, or the file is there.
     """
-    from console.journal.book import Journal
-
     _path_of(name, overwrite)
     profile = desk.must_profile()
-    entry = await _measured_run(desk, profile, Journal())
+    entry = await _measured_run(desk, profile)
     return await save_profile(desk, profile, entry, name, overwrite=overwrite)
 
 
@@ -160,15 +166,14 @@ def _path_of(name: str, overwrite: bool) -> Path:
     return path
 
 
-async def _measured_run(desk: Desk, profile: Profile, journal: Journal | None) -> RunEntry:
+async def _measured_run(desk: Desk, profile: Profile) -> RunEntry:
     """Return the run whose numbers the winner carries."""
     from console.journal.book import Journal
 
-    journal = journal or Journal()
     snapshot = desk.store.snapshot
     wanted = snapshot.run.id if snapshot.run is not None else (snapshot.sweep.run_id if snapshot.sweep else "")
     host = desk.link.host.name
-    runs: Sequence[RunEntry] = await journal.runs(host=host)
+    runs: Sequence[RunEntry] = await Journal().runs(host=host)
     entry = next((run for run in runs if (run.id == wanted if wanted else run.profile == profile.name)), None)
     if entry is None or entry.best_tok_s is None:
         what = f"run {wanted}" if wanted else f"profile {profile.name}"

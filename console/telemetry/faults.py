@@ -15,6 +15,9 @@ class GpuFault:
     """Of the GPU that fell off the bus, when it is one GPU's fault."""
 
 
+LOST = "GPU is lost: the values are its last ones"
+"""Reason of a GPU that is missing, where nobody said why."""
+
 _LOST = re.compile(
     r"Unable to determine the device handle for GPU\s?([0-9A-Fa-f:.]+?):?\s*:? *(?:Unknown Error|.*lost.*)", re.I
 )

@@ -11,7 +11,7 @@ from typing import Any
 from console.domain.gpu import GpuReading, GpuSample, HostLoad, HostProcess
 from console.domain.text import clean
 from console.telemetry import smi
-from console.telemetry.faults import fault_in
+from console.telemetry.faults import LOST, fault_in
 from console.telemetry.throttle import throttle_words
 
 _SLOW = ("pcie_tx_mb_s", "pcie_rx_mb_s", "energy_j", "pcie_gen", "pcie_width", "pcie_replays", "power_limit_w")
@@ -19,7 +19,6 @@ _FACTS = (
     "power_requested_w", "app_clock_mhz", "app_clock_default_mhz", "pcie_gen_max", "pcie_width_max", "numa_node",
     "persistence", "ecc",
 )  # fmt: skip
-LOST = "GPU is lost: the values are its last ones"
 _WHY = {"throttle_bits": "throttle"}
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from console.domain.gpu import GpuReading, GpuSample
 from console.domain.text import clean, strip_sequences
 from console.telemetry import smi
-from console.telemetry.faults import fault_in
+from console.telemetry.faults import LOST, fault_in
 
 _QUERY = re.compile(r"--query-gpu=(\S+)")
 _APPS = re.compile(r"--query-(?:compute-)?apps=(\S+)")
@@ -33,7 +33,6 @@ class _Report:
     clock: str = ""
     known: dict[str, GpuReading] = field(default_factory=dict)
     """Last reading by identity, for GPUs that go missing."""
-    bus_lost: set[str] = field(default_factory=set)
     missing: bool = False
     lost_why: str = ""
     """What the driver said of the GPU that it misses."""
@@ -54,7 +53,7 @@ class _Report:
             rows = []
         elif self.missing:
             here = {_identity(gpu) for gpu in rows}
-            why = self.lost_why or "GPU is lost: the values are its last ones"
+            why = self.lost_why or LOST
             gone = [
                 replace(gpu, lost=True, reasons={**gpu.reasons, "gpu": why})
                 for key, gpu in self.known.items()

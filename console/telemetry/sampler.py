@@ -56,12 +56,13 @@ async def samples(link: HostLink, *, hz: float = 10.0) -> AsyncGenerator[GpuSamp
         if link.state.link is Link.UP:
             yield GpuSample(time.time(), "", reason=reason, received=time.monotonic())
         else:  # the last readings stay, with their age: nothing is wrong with the GPUs
-            await _until_up(link)
+            await until_up(link)
         pause = PAUSE_S if came else min(pause * 2, LONGEST_PAUSE_S)
         await asyncio.sleep(pause)
 
 
-async def _until_up(link: HostLink) -> None:
+async def until_up(link: HostLink) -> None:
+    """Return when the link is up."""
     if link.state.link is Link.UP:
         return
     async with aclosing(link.changes()) as changes:  # type: ignore[type-var]

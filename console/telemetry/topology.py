@@ -9,7 +9,7 @@ from dataclasses import replace
 from console.domain.text import strip_sequences
 from console.domain.topology import ACCESS, PEERS, Topology
 
-_DEVICE = re.compile(r"(?:GPU|NIC)\d+|mlx\d+_(?:bond_)?\d+|[a-z][a-z0-9]*_\d+|mlx5_bond_\d+")
+_DEVICE = re.compile(r"(?:GPU|NIC)\d+|mlx\d+_(?:bond_)?\d+|[a-z][a-z0-9]*_\d+")
 _GPU = re.compile(r"GPU(\d+)$")
 _PATH = re.compile(r"NV\d+|NODE|SYS|SOC|PHB|PXB|PIX|PXN|NPH|X")
 _TAIL = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|NUMA ID")

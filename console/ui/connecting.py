@@ -128,9 +128,11 @@ async def survey(app: TokwattApp, desk: Desk) -> None:
 
 async def _tell_of_experiments(app: TokwattApp, desk: Desk) -> None:
     """Say that an experiment was cut off on this host, since it left the host in a state of its own."""
-    from console.operations import experiments
+    from console.operations.experiments_unfinished import interrupted
 
-    for told, _ in (await experiments.interrupted(desk.link.host.name))[:1]:
+    found = await interrupted(desk.link.host.name)
+    if found is not None:
+        told, _ = found
         app.say(f"experiment {told.id} is unfinished ({told.where or 'begun'}): X offers to resume it")
 
 

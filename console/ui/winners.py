@@ -23,8 +23,9 @@ def _must_be_the_desks(app: TokwattApp, profile: Profile) -> None:
 
 def drift_lines(found: Verification) -> list[str]:
     """Return what has drifted, in words."""
-    told = f"{len(found.drifts)} drifted" if found.drifts else "nothing has drifted"
-    lines = [f"{found.profile} on {found.host}: {told}, {len(found.checked)} alike", ""]
+    from console.operations.verifying import summary
+
+    lines = [summary(found), ""]
     for one in found.drifts:
         lines += [f"! {one.what}", f"    saved  {one.saved}", f"    now    {one.now}"]
     if found.unknown:
@@ -69,9 +70,6 @@ async def reproduce(app: TokwattApp, profile: Profile) -> None:
             app.say(part)
         else:
             rows.append(part)
-    verdicts = {row.verdict for row in rows}
-    told = "reproduced within noise" if verdicts == {"reproduced"} else "not reproduced"
-    if not rows or "not measured" in verdicts:
-        told = "not everything could be measured: nothing is concluded"
+    told = verifying.concluded(rows)
     app.announce("reproduction done")
     await app.push_screen_wait(TextModal(f"{profile.name}: {told}", "\n".join([told, "", *map(again_line, rows)])))

@@ -6,10 +6,9 @@ import argparse
 import dataclasses
 from collections.abc import Sequence
 from contextlib import aclosing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from console.cli.output import when
+from console.cli.output import read_file, when
 from console.domain.measurement import Measurement, SweepProgress
 from console.domain.text import dash
 from console.errors import UsageError
@@ -136,10 +135,7 @@ async def import_file(args: argparse.Namespace, desk: Desk | None, out: Output) 
     """Print the results of a file; 1 when there is none in it."""
     from console.operations.compare import import_results
 
-    try:
-        found = import_results(Path(args.file).read_bytes())
-    except OSError as error:
-        raise UsageError(f"{args.file}: cannot be read", error.strerror or str(error)) from error
+    found = import_results(read_file(args.file))
     if out.json:
         out.document(
             results=[_plain(result) for result in found.results],

@@ -8,9 +8,9 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from console.cli.output import read_file
 from console.domain.diagnosis import Bound, Diagnosis
 from console.domain.gpu import GpuReading, GpuSample, HostLoad, lost_words
 from console.domain.text import dash
@@ -111,11 +111,7 @@ async def _why(args: argparse.Namespace, desk: Desk, out: Output) -> int:
 def _from_file(args: argparse.Namespace, out: Output) -> int:
     from console.operations.watch import parse_gpu_file
 
-    try:
-        data = Path(args.file).read_bytes()
-    except OSError as error:
-        raise UsageError(f"{args.file}: cannot be read", error.strerror or str(error)) from error
-    samples = parse_gpu_file(data, tuple(args.fields.split(",")) if args.fields else ())
+    samples = parse_gpu_file(read_file(args.file), tuple(args.fields.split(",")) if args.fields else ())
     if args.why:
         from console.operations.diagnosis import of_samples
 
@@ -203,8 +199,8 @@ def plain(sample: GpuSample) -> dict[str, Any]:
         found["host"] = _plain_host(sample.host)
     found |= {"power_w": sample.power_w, "limit_w": sample.limit_w, "reporting": sample.reporting}
     found |= {"power_mean_w": sample.power_mean_w, "headroom_w": sample.headroom_w}
-    if sample.engine_gpus:
-        found["engine_gpus"] = list(sample.engine_gpus)
+    if engine_gpus := sample.engine_gpus:
+        found["engine_gpus"] = list(engine_gpus)
     return found
 
 

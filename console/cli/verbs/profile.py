@@ -294,7 +294,7 @@ async def check_profile(args: argparse.Namespace, desk: Desk | None, out: Output
 async def save_profile(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Run `profile save`."""
     from console.operations import server
-    from console.operations.winner import measure_afresh, save_winner, sealed
+    from console.operations.winner import is_measured_afresh, measure_afresh, save_winner
 
     await server.status(desk)
     if args.fresh:
@@ -304,7 +304,7 @@ async def save_profile(args: argparse.Namespace, desk: Desk, out: Output) -> int
                 said = progress.current
                 out.say(f"measuring {said} afresh")
     path = await save_winner(desk, args.name, overwrite=args.overwrite)
-    if not (await sealed(desk)).fresh:
+    if not await is_measured_afresh(desk):
         out.say("sealed with the numbers that it was chosen by; --fresh measures again first")
     if out.json:
         out.document(path=str(path))
@@ -324,7 +324,7 @@ def _named(args: argparse.Namespace) -> Profile:
 
 async def verify_winner(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Print what has drifted; 3 when anything has."""
-    from console.operations.verifying import verify
+    from console.operations.verifying import summary, verify
 
     found = await verify(desk)
     if out.json:
@@ -340,14 +340,13 @@ async def verify_winner(args: argparse.Namespace, desk: Desk, out: Output) -> in
         out.line(f"{one.what}: {one.saved} → {one.now}")
     if found.unknown:
         out.say(f"not known, so not compared: {', '.join(found.unknown)}")
-    told = f"{len(found.drifts)} drifted" if found.drifts else "nothing has drifted"
-    out.say(f"{found.profile} on {found.host}: {told}, {len(found.checked)} alike")
+    out.say(summary(found))
     return 3 if found.drifts else 0
 
 
 async def reproduce_winner(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Measure a winner again; 0 reproduced within noise, 1 not, 5 when something could not be measured."""
-    from console.operations.verifying import Again, reproduce
+    from console.operations.verifying import Again, Conclusion, concluded, reproduce
 
     rows: list[Again] = []
     async for part in reproduce(desk, force=args.force):
@@ -360,12 +359,9 @@ async def reproduce_winner(args: argparse.Namespace, desk: Desk, out: Output) ->
     if out.json:
         names = ("concurrency", "saved_tok_s", "now_tok_s", "change_pct", "low_pct", "high_pct", "verdict")
         out.document(results=[{name: getattr(row, name) for name in names} for row in rows])
-    verdicts = {row.verdict for row in rows}
-    if not rows or "not measured" in verdicts:
-        out.say("not everything could be measured: nothing is concluded")
-        return 5
-    out.say("reproduced within noise" if verdicts == {"reproduced"} else "not reproduced")
-    return 0 if verdicts == {"reproduced"} else 1
+    told = concluded(rows)
+    out.say(told)
+    return {Conclusion.REPRODUCED: 0, Conclusion.NOT_REPRODUCED: 1, Conclusion.NONE: 5}[told]
 
 
 def _again_words(row: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import when
-from console.cli.replaying import replay_run
+from console.cli.replaying import PICTURES, replay_run
 from console.domain.text import dash
 from console.errors import UsageError
 
@@ -27,9 +27,7 @@ def _bounds(rung: Any) -> str:
 
 
 FORMATS = ("jsonl", "csv", "markdown", "bench")
-"""As `operations.exports` has them, without loading it for every command."""
-
-PICTURES = ("svg", "png")
+"""What `operations.exports` makes of measurements."""
 
 
 def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:

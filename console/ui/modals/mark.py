@@ -13,24 +13,18 @@ from textual.screen import ModalScreen
 
 from console.domain.text import clean
 from console.ui.drawing import Span, fit
-from console.ui.widgets.lines import Lines
+from console.ui.widgets.marking import Marking
 
 if TYPE_CHECKING:
     from console.operations.experiments_new import Change
 
 
-class ChangeLines(Lines):
-    """Differences with a box before each that an arm can be made of."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", show=False),
-        Binding("a", "mark_all", show=False),
-    ]
+class ChangeLines(Marking):
+    """Differences, one a line."""
 
     def __init__(self, changes: Sequence[Change]) -> None:
         super().__init__(id="change-lines")
         self.changes = tuple(changes)
-        self.marked: set[str] = set()
 
     def count(self) -> int:
         """Return how many there are."""
@@ -41,24 +35,14 @@ class ChangeLines(Lines):
         one = self.changes[index]
         mark: Span = ("▌" if index == self.cursor else " ", "accent")
         if one.barred:
-            return [mark, (" –  ", "dim"), (clean(one.words), "dim"), (f"  {clean(one.barred)}", "dim")]
-        box = "[x] " if one.key in self.marked else "[ ] "
+            return [mark, self.box(one), (clean(one.words), "dim"), (f"  {clean(one.barred)}", "dim")]
         words = clean(one.words)
         before = "" if one.before in (None, True) else f"  now {clean(str(one.before))}"
-        return [mark, (box, "accent strong"), (fit(words, min(len(words), width - 8)), "strong"), (before, "dim")]
+        return [mark, self.box(one), (fit(words, min(len(words), width - 8)), "strong"), (before, "dim")]
 
-    def action_mark(self) -> None:
-        """Mark what is under the cursor, or take its mark back."""
-        if self.changes and not self.changes[self.cursor].barred:
-            self.marked ^= {self.changes[self.cursor].key}
-            self.action_move(1)
-            self.refresh()
-
-    def action_mark_all(self) -> None:
-        """Mark every one, or none."""
-        able = {one.key for one in self.changes if not one.barred}
-        self.marked = set() if self.marked >= able else able
-        self.refresh()
+    def change_at(self, index: int) -> Change | None:
+        """Return the change of a line."""
+        return self.changes[index]
 
 
 class MarkModal(ModalScreen["tuple[Change, ...] | None"]):
@@ -84,8 +68,7 @@ class MarkModal(ModalScreen["tuple[Change, ...] | None"]):
 
     def on_lines_chosen(self) -> None:
         """Answer."""
-        lines = self.query_one(ChangeLines)
-        self.dismiss(tuple(one for one in lines.changes if one.key in lines.marked))
+        self.dismiss(self.query_one(ChangeLines).picked)
 
     def action_refuse(self) -> None:
         """Answer nothing."""

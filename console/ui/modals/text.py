@@ -49,28 +49,25 @@ class TextLines(Lines):
         return [(clean(self._lines[number][start : start + self._width]), "")]
 
 
-class TextModal(ModalScreen[None]):
-    """A record to read; `y` sends it to the clipboard."""
+class Reading(ModalScreen[None]):
+    """Lines to read; they scroll where they are longer than the screen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "close", show=False),
-        Binding("y", "copy", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "close", show=False)]
 
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(self, title: str, foot: str, rows: Lines) -> None:
         super().__init__()
-        self._title, self._text = clean(title), text
+        self._title, self._foot, self._rows = clean(title), foot, rows
 
     def compose(self) -> ComposeResult:
-        """Put the text into a box that is as big as the screen."""
+        """Put the lines into a box that is as big as the screen."""
         with Vertical(classes="sheet text-sheet") as box:
             box.border_title = Content(self._title)
-            box.border_subtitle = Content(f"{len(self._text):,} characters · y copies · esc closes")
-            yield TextLines(self._text)
+            box.border_subtitle = Content(self._foot)
+            yield self._rows
 
     def on_mount(self) -> None:
         """Let the keys scroll."""
-        self.query_one(TextLines).focus()
+        self._rows.focus()
 
     def on_lines_chosen(self) -> None:
         """Close on enter."""
@@ -79,6 +76,16 @@ class TextModal(ModalScreen[None]):
     def action_close(self) -> None:
         """Close."""
         self.dismiss(None)
+
+
+class TextModal(Reading):
+    """A record to read; `y` sends it to the clipboard."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "copy", show=False)]
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__(title, f"{len(text):,} characters · y copies · esc closes", TextLines(text))
+        self._text = text
 
     def action_copy(self) -> None:
         """Send the text to the terminal's clipboard."""

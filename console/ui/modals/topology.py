@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.content import Content
-from textual.screen import ModalScreen
 
 from console.domain.machine import MachineState
 from console.domain.text import clean
 from console.operations.machine_words import Line, machine_lines
 from console.ui.drawing import Span
+from console.ui.modals.text import Reading
 from console.ui.widgets.lines import Lines
 
 INKS = {"head": "dim", "row": "", "note": "dim", "warn": "warn"}
@@ -52,30 +49,10 @@ class MachineLines(Lines):
         return [(clean(mark + text), INKS[kind])]
 
 
-class TopologyModal(ModalScreen[None]):
-    """The machine to read; it scrolls where it is longer than the screen."""
+class TopologyModal(Reading):
+    """The machine to read; the key that opened it closes it, too."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,8,enter", "close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("8", "close", show=False)]
 
     def __init__(self, state: MachineState, changes: Sequence[str] = (), base: str = "") -> None:
-        super().__init__()
-        self._rows = MachineLines(state, changes, base)
-
-    def compose(self) -> ComposeResult:
-        """Put the rows into a box that is as big as the screen."""
-        with Vertical(classes="sheet text-sheet") as box:
-            box.border_title = Content("Topology")
-            box.border_subtitle = Content("ctrl+d ctrl+u scroll · esc closes")
-            yield self._rows
-
-    def on_mount(self) -> None:
-        """Let the keys scroll."""
-        self._rows.focus()
-
-    def on_lines_chosen(self) -> None:
-        """Close on enter."""
-        self.dismiss(None)
-
-    def action_close(self) -> None:
-        """Close."""
-        self.dismiss(None)
+        super().__init__("Topology", "ctrl+d ctrl+u scroll · esc closes", MachineLines(state, changes, base))

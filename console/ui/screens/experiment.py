@@ -149,14 +149,14 @@ class ExperimentScreen(Screen[None]):
 
     async def _offer(self) -> None:
         """Offer to go on with what was cut off on this host."""
-        from console.operations import experiments
+        from console.operations.experiments_unfinished import interrupted
         from console.ui.modals.confirm import MenuModal
 
         app = owner(self)
-        found = await experiments.interrupted(app.need_desk().link.host.name) if app.desk is not None else ()
-        if not found:
+        found = await interrupted(app.need_desk().link.host.name) if app.desk is not None else None
+        if found is None:
             return
-        told, heard_at = found[0]
+        told, heard_at = found
         self.query_one(ExperimentView).show_state(told)
         said = [
             f"{told.name}: {told.done} of {told.planned} measurements, last step {when(heard_at)}",

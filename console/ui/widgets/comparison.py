@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
-
-from textual.binding import Binding, BindingType
+from typing import TYPE_CHECKING
 
 from console.domain.text import clean, dash
 from console.ui.drawing import Span, fit, wrapped
 from console.ui.widgets.frame import Framed
-from console.ui.widgets.lines import Lines
+from console.ui.widgets.marking import Marking
 
 if TYPE_CHECKING:
     from console.operations.compare import Comparison, Rung
@@ -20,20 +18,12 @@ Row = list[Span]
 WIDE = 112
 
 
-class ComparisonLines(Lines, Framed):
+class ComparisonLines(Marking, Framed):
     """Two runs side by side."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", show=False),
-        Binding("a", "mark_all", show=False),
-    ]
 
     def __init__(self) -> None:
         super().__init__(id="comparison")
         self.found: Comparison | None = None
-        self.changes: tuple[Change, ...] = ()
-        self.marked: set[str] = set()
-        """Keys of the changes that an experiment will be made of."""
         self._rows: tuple[int, list[tuple[Row, Change | None]]] = (0, [])
 
     def fill(self, found: Comparison, changes: Sequence[Change]) -> None:
@@ -69,32 +59,15 @@ class ComparisonLines(Lines, Framed):
         """Return one row, with its mark when it can have one."""
         row, change = self.rows[index]
         lead: Span = ("▌" if index == self.cursor else " ", "accent")
-        if change is None:
-            return [lead, *row]
-        if change.barred:
-            return [lead, (" –  ", "dim"), *row]
-        return [lead, ("[x] " if change.key in self.marked else "[ ] ", "accent strong"), *row]
+        return [lead, *row] if change is None else [lead, self.box(change), *row]
 
-    def action_mark(self) -> None:
-        """Mark the change under the cursor, or take its mark back."""
-        if self.count() and (change := self.rows[self.cursor][1]) is not None:
-            if change.barred:
-                self.app.notify(clean(f"{change.key}: {change.barred}"), markup=False)
-                return
-            self.marked ^= {change.key}
-            self.action_move(1)
-            self.refresh()
+    def change_at(self, index: int) -> Change | None:
+        """Return the change that a row is about."""
+        return self.rows[index][1]
 
-    def action_mark_all(self) -> None:
-        """Mark every change that an arm can be made of, or none."""
-        able = {one.key for one in self.changes if not one.barred}
-        self.marked = set() if self.marked >= able else able
-        self.refresh()
-
-    @property
-    def picked(self) -> tuple[Change, ...]:
-        """The marked changes, in their order."""
-        return tuple(one for one in self.changes if one.key in self.marked)
+    def tell_barred(self, change: Change) -> None:
+        """Say why a change cannot be marked: its row has no room for a long reason."""
+        self.app.notify(clean(f"{change.key}: {change.barred}"), markup=False)
 
 
 def _rows(found: Comparison, changes: Sequence[Change], width: int) -> Iterator[tuple[Row, Change | None]]:
