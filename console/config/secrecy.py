@@ -64,6 +64,8 @@ def without_secret_words(words: Sequence[str]) -> tuple[str, ...]:
         named = is_secret_name(head.lstrip("-")) and (head.startswith("-") or bool(equals))
         if secret and not word.startswith("--"):
             shown.append(REDACTED)
+            secret = not word.startswith("-")
+            continue  # vLLM's --api-key takes several
         elif equals and (named or is_secret_value(value)):
             shown.append(f"{head}={REDACTED}")
         else:

@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from console.config.secrecy import REDACTED, is_secret_name, is_secret_value, with_secret_args, without_secrets
+from console.config.secrecy import (
+    REDACTED,
+    is_secret_name,
+    is_secret_value,
+    with_secret_args,
+    without_secret_words,
+    without_secrets,
+)
 from console.domain.patch import DiskState
 from console.domain.profile import DOCKER_RUN, Profile, Secret
 from console.domain.run import Run
@@ -63,7 +70,14 @@ async def look(desk: Desk, profile: Profile, *, model: str = "") -> Mapping[str,
         "unit": ways.unit(profile),
         "caches": list(CACHES),
     }
-    return (await desk.link.call("preflight", args)).result
+    said = (await desk.link.call("preflight", args)).result
+    people = ("listeners", "taken", "gpu_processes")
+    return {**said, **{name: _without_secrets(said[name]) for name in people}}
+
+
+def _without_secrets(entries: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
+    """Return processes of anybody as they may be shown and kept: their command lines hold secrets, too."""
+    return None if entries is None else [{**one, "title": owners.redacted(str(one["title"]))} for one in entries]
 
 
 def passed(desk: Desk, profile: Profile, said: Mapping[str, Any]) -> Preflight:
@@ -169,7 +183,7 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
         "engine": profile.engine.kind,
         "port": profile.launch.port,
         "argv": list(shown),
-        "before": list(sent.before),
+        "before": list(without_secret_words(sent.before)),
         "env": shown_environment(profile),
         "operator": desk.operator,
         "host": desk.link.host.name,

@@ -265,7 +265,7 @@ def _held_by_others(failure: Failure | None, state: State) -> Failure | None:
     if failure is None or "memory" not in failure.cause or not holders:
         return failure
     who = ", ".join(
-        f"pid {entry['pid']} ({entry.get('user')}, {entry.get('title', '')[:60]}"
+        f"pid {entry['pid']} ({entry.get('user')}, {owners.shown_title(entry.get('title', ''), 60)}"
         + (f", {entry['memory_mib']:,.0f} MiB)" if entry.get("memory_mib") else ")")
         for entry in holders[:4]
     )

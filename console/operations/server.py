@@ -15,7 +15,7 @@ from console.domain.text import clean
 from console.engines.protocol import Difference
 from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
-from console.operations import blame, fitness, launching, running, starting, stopping, units
+from console.operations import blame, fitness, launching, owners, running, starting, stopping, units
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.state.store import Mark
@@ -315,7 +315,7 @@ async def _foreign(desk: Desk) -> Run | None:
         port=port,
         started_at=float(seen[0].get("started_at") or 0.0) if seen else 0.0,
         process=process,
-        argv=tuple(str(owner["title"]).split()),
+        argv=tuple(owners.redacted(str(owner["title"])).split()),
         phase=RunPhase.READY,
         adopted=False,
         operator=str(owner["user"]),

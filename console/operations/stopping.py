@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from console.domain.profile import SYSTEMD_RUN
-from console.domain.run import Run
+from console.domain.profile import DOCKER_RUN, SYSTEMD_RUN
+from console.domain.run import Run, Unit
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError
 from console.operations import units
@@ -66,7 +66,7 @@ class _Stop:
         before = await self._memory()
         held = await self._held()
         if state["pid"] is not None and state["alive"]:
-            await self._abort()
+            await self._abort(units.unit_of(state))
             if not await self._signal_unit("SIGTERM"):
                 say(f"SIGTERM to pid {state['pid']}")
                 await self._terminate(state)
@@ -109,13 +109,13 @@ class _Stop:
         args = {"pid": run.process.pid, "start_ticks": run.process.start_ticks, "others": others}
         return (await self._desk.link.call("tree_state", args)).result
 
-    async def _abort(self) -> None:
+    async def _abort(self, unit: Unit | None) -> None:
         """End the requests in flight, so that draining does not wait for them."""
         import httpx
 
         desk, run, say = self._desk, self._run, self._say
         listeners = (await desk.link.call("ports", {"port": run.port})).result["listeners"]
-        inside = run.unit is not None
+        inside = unit is not None and (unit.kind, unit.state) == (DOCKER_RUN, "running")
         if not any(entry["pid"] in self._members or (inside and _published(entry)) for entry in listeners):
             say(f"no request to abort: {'another server has' if listeners else 'nothing listens on'} port {run.port}")
             return
@@ -262,9 +262,11 @@ class _Stop:
 
 
 def _published(listener: Mapping[str, Any]) -> bool:
-    """Return whether a listener may be a container's: another login's, or who carries its ports."""
+    """Return whether a listener may be a container's: who carries its ports, or root where that cannot be seen."""
     program = str(listener["title"]).partition(" ")[0].rpartition("/")[2]
-    return listener["pid"] is None or program in ("docker-proxy", "rootlessport", "conmon", "pasta", "slirp4netns")
+    if listener["pid"] is None:
+        return int(listener["uid"]) == 0  # of the daemon; another login's is another's server
+    return program in ("docker-proxy", "rootlessport", "conmon", "pasta", "slirp4netns")
 
 
 def _left(members: Ids, state: State) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from console.config.commands.dialects import LLAMA_CPP, SGLANG, VLLM
-from console.config.secrecy import is_secret_name
+from console.config.secrecy import REDACTED, is_secret_name, without_secret_words
 from console.engines.sglang import command as sglang
 
 
@@ -31,6 +31,11 @@ def test_what_opens_a_door_is_a_secret(name: str) -> None:
 )  # fmt: skip
 def test_what_only_sounds_like_one_is_none(name: str) -> None:
     assert not is_secret_name(name)
+
+
+def test_a_flag_that_takes_several_keys_hides_all_of_them() -> None:
+    shown = without_secret_words(["serve", "--api-key", "alpha", "beta", "--port", "1", "HF_TOKEN=x", "m"])
+    assert shown == ("serve", "--api-key", REDACTED, REDACTED, "--port", "1", f"HF_TOKEN={REDACTED}", "m")
 
 
 def test_every_flag_that_an_engine_takes_secrets_by_is_known() -> None:

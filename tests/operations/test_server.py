@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import os
 import signal
 import socket
@@ -21,7 +22,7 @@ from console.domain.activity import Outcome
 from console.domain.profile import EngineSection, LaunchSection, Profile, Secret
 from console.domain.run import LogKind, LogRecord, Run, RunPhase
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, ReadOnlyError, RefusedError, UsageError
-from console.operations import logs, server
+from console.operations import launching, logs, server
 from console.operations.desk import Desk
 from console.remote.link import HostLink
 from console.remote.local import LocalTransport
@@ -142,6 +143,20 @@ async def test_a_server_that_is_not_ours_is_only_looked_at(local_link: HostLink,
             assert stranger.poll() is None
         finally:
             stranger.terminate()
+
+
+async def test_strangers_secrets_are_neither_kept_nor_shown(local_link: HostLink, profile: Profile) -> None:
+    code = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); print(1, flush=True); time.sleep(600)"
+    argv = [sys.executable, "-c", code, str(profile.launch.port), "--api-key", "hunter3", "hunter4"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as stranger:
+        try:
+            assert stranger.stdout is not None and stranger.stdout.readline()
+            looked = await launching.look(await desk_of(local_link, profile), profile)
+            [owner] = looked["listeners"]
+            assert owner["pid"] == stranger.pid and "--api-key" in owner["title"]
+            assert "hunter" not in json.dumps(looked)
+        finally:
+            stranger.kill()
 
 
 async def test_our_run_of_another_profile_is_found_on_the_port(local_link: HostLink, profile: Profile) -> None:

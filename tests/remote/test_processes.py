@@ -14,6 +14,7 @@ import pytest
 
 from console.errors import RemoteError
 from console.remote.link import HostLink
+from console.remote.outpost import processes
 
 
 def ticks(pid: int) -> int:
@@ -81,6 +82,29 @@ async def test_orphans_of_a_session_are_still_its_own(local_link: HostLink, chil
     left = (await local_link.call("processes", args)).result["processes"]
     assert [entry["title"] for entry in left] == ["sleep 60"]
     await local_link.call("signal_session", {**args, "signal": "SIGKILL"})
+
+
+@pytest.mark.parametrize(
+    ("env", "found"),
+    [
+        ({"TOKWATT_MARK": "feedface"}, True),
+        ({"A": "1"}, False),
+        ({"A": "1", "TOKWATT_MARK": "another"}, False),
+        ({}, True),  # as of a worker that set its title over its environment
+    ],
+)
+def test_a_session_whose_number_was_used_again_is_anothers(env: dict[str, str], found: bool) -> None:
+    """A daemon's first process had the number of a run's, and is gone, too: what it left bears no mark of ours."""
+    quiet = "[(os.POSIX_SPAWN_OPEN, n, '/dev/null', os.O_RDWR, 0) for n in (1, 2)]"
+    spawn = f"os.posix_spawn('/bin/sleep', ['sleep', '60'], {env!r}, file_actions={quiet})"
+    code = f"import os; os.setsid(); print(os.getpid(), {spawn})"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split()
+    session, left = map(int, said)
+    try:
+        members = processes.members(session, ticks(left) - 100, session, "feedface")
+        assert [entry["pid"] for entry in members] == ([left] if found else [])
+    finally:
+        os.kill(left, signal.SIGKILL)
 
 
 async def test_only_known_signals_are_sent(local_link: HostLink) -> None:

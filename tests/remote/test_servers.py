@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pty
 import shutil
@@ -136,6 +137,22 @@ def test_an_engine_inside_another_program_is_no_server(look: Any) -> None:
 def test_who_takes_orphans_in_did_not_start_them(look: Any, adopter: str) -> None:
     [found] = look([entry(7, adopter.split(" "), 1), entry(11, ["VLLM::EngineCore"], 7, 9)])
     assert found["role"] == "left over"
+
+
+@pytest.mark.parametrize(
+    ("first", "session", "role"),
+    [
+        ("/usr/bin/python3 app.py", 1, "embedded"),
+        ("/usr/bin/python3 app.py", 9, "left over"),
+        ("sleep infinity", 1, "left over"),
+        ("/bin/bash", 1, "left over"),
+    ],
+)
+def test_a_containers_first_process_may_be_the_program_around_an_engine(
+    look: Any, first: str, session: int, role: str
+) -> None:
+    [found] = look([entry(1, first.split(" "), 0, 1), entry(11, ["VLLM::EngineCore"], 1, session)])
+    assert found["role"] == role
 
 
 def test_workers_and_forks_belong_to_the_server_above_them(look: Any) -> None:
@@ -329,6 +346,9 @@ async def test_adopting_keeps_names_and_refuses_twice(
         assert not any(b"hunter2" in file.read_bytes() for file in folder.iterdir())
         assert (folder / "server.log").read_text() == "tokwatt: a terminal\n"
         assert state["alive"] and [one["pid"] for one in state["processes"]] == [child.pid]
+        record = json.loads((folder / "launch.json").read_text())
+        (folder / "launch.json").write_text(json.dumps({**record, "log": f"/proc/{child.pid}/fd/1"}))
+        assert (await link.call("run_state", {"folder": str(folder)})).result["log"] == f"/proc/{child.pid}/fd/1"
         with pytest.raises(RemoteError) as caught:
             await link.call("adopt", args)
         assert caught.value.kind == "eexist"
@@ -339,4 +359,6 @@ async def test_adopting_keeps_names_and_refuses_twice(
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         child.stdout.close()
+        gone = (await link.call("run_state", {"folder": str(folder)})).result
         await link.close()
+    assert gone["log"] == str(folder / "server.log"), "that number may be another's by now, and its files with it"

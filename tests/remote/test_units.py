@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,15 @@ def record(kind: str, **more: str) -> dict[str, Any]:
     return {"unit": {"kind": kind, "tool": "docker", "name": "tokwatt-1-abc", **more}}
 
 
+def stamp(later_s: float = 0.0) -> str:
+    """Return when this process began, as a daemon would tell it of a container."""
+    began = datetime.fromtimestamp(processes.table([os.getpid()])[0]["started_at"] + later_s, UTC)
+    return began.strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+
+
 def state(**facts: Any) -> str:
-    return json.dumps({"Status": "running", "Pid": os.getpid(), "OOMKilled": False, "Error": "", **facts})
+    known = {"Status": "running", "Pid": os.getpid(), "OOMKilled": False, "Error": "", "StartedAt": stamp()}
+    return json.dumps({**known, **facts})
 
 
 def test_a_container_is_known_by_the_id_that_was_written(
@@ -98,10 +106,49 @@ def test_a_container_of_another_machine_leads_to_nobody(tmp_path: Path) -> None:
     """A remote daemon's numbers of processes mean others here: what is older than the launcher is not its own."""
     mine = processes.start_ticks(os.getpid())
     assert mine is not None
-    assert units.roots({"pid": os.getpid()}, mine) == [os.getpid()]
-    assert units.roots({"pid": os.getpid()}, mine + 1) == []
+    assert units.roots({"pid": os.getpid(), "pid_ticks": mine}, mine) == [os.getpid()]
+    assert units.roots({"pid": os.getpid(), "pid_ticks": mine}, mine + 1) == []
+    assert units.roots({"pid": os.getpid()}, 0) == [], "its start was never seen"
     assert units.roots({"pid": os.getpid(), "pid_ticks": mine - 1}, 0) == []
     assert units.roots(None, 0) == []
+
+
+@pytest.mark.parametrize("began", ["", "0001-01-01T00:00:00Z", "an hour later"])
+def test_a_process_that_has_a_containers_number_by_chance_is_not_its_own(
+    began: str, tmp_path: Path, asked: Callable[[Said], list[list[str]]]
+) -> None:
+    """Whatever started after the launcher had been ended with a container of another machine."""
+    (tmp_path / "cid").write_text("c0ffee")
+    asked(lambda argv: (0, state(StartedAt=stamp(3600) if began == "an hour later" else began), ""))
+    told = units.facts(str(tmp_path), record("docker-run"), alive=True)
+    assert told is not None and told["alive"] and units.roots(told, 0) == []
+
+
+def test_a_container_is_known_by_its_control_group_whatever_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: Callable[[Said], list[list[str]]]
+) -> None:
+    (tmp_path / "cid").write_text("c0ffee")
+    monkeypatch.setattr(processes, "lines_of", lambda path: ["0::/system.slice/docker-c0ffee.scope"])
+    asked(lambda argv: (0, state(StartedAt=""), ""))
+    assert units.roots(units.facts(str(tmp_path), record("docker-run"), alive=True), 0) == [os.getpid()]
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [("1970-01-01T00:01:00.5Z", 60.5), ("1970-01-01T02:01:00.25+02:00", 60.25), ("1969-12-31T22:30:00-01:30", 0.0)],
+)
+def test_how_runtimes_write_a_moment(text: str, moment: float) -> None:
+    assert units._moment(text) == moment
+
+
+def test_a_number_that_nobody_vouches_for_is_not_cancelled(
+    tmp_path: Path, asked: Callable[[Said], list[list[str]]]
+) -> None:
+    """The line may be the server's own output; the queue does not say whose job it is."""
+    (tmp_path / "server.log").write_text("srun: job 42 queued and waiting for resources\n")
+    seen = asked(lambda argv: (1, "", "slurm_load_jobs error: timeout") if argv[0] == "squeue" else (0, "", ""))
+    assert units.signal(str(tmp_path), record("slurm"), "SIGKILL", alive=True) == {"said": "", "fault": ""}
+    assert [argv[0] for argv in seen] == ["squeue"]
 
 
 def test_a_job_is_known_by_its_own_output_then_by_its_number(

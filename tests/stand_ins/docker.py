@@ -95,7 +95,8 @@ def _inspect(about: Path, given: dict[str, str]) -> int:
     status = "running" if running else "exited" if "exit" in told else "created"
     if given["--format"] == "{{json .State}}":
         state = {"Status": status, "Running": running, "Paused": False, "Restarting": False, "OOMKilled": False,
-                 "Dead": False, "Pid": told["pid"] if running else 0, "ExitCode": told.get("exit", 0), "Error": ""}  # fmt: skip
+                 "Dead": False, "Pid": told["pid"] if running else 0, "ExitCode": told.get("exit", 0), "Error": "",
+                 "StartedAt": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(told.get("started", 0))) + ".5Z"}  # fmt: skip
         print(json.dumps(state))
     else:
         print("|".join([about.stem, status, told["image"], told["created"]]))

@@ -78,7 +78,7 @@ def shim() -> None:
         except OSError as error:
             put(about, exit=127, fault=str(error))
             os._exit(0)
-        put(about, pid=child.pid)
+        put(about, pid=child.pid, started=time.time())
         while child.poll() is None:
             if order["client"] and not alive(order["client"]):
                 os.killpg(child.pid, signal.SIGKILL)

@@ -148,7 +148,7 @@ async def _stop_process(args: argparse.Namespace, desk: Desk, out: Output) -> in
         out.say(f"  {line}")
     typed = args.confirm
     if not typed and not at_stake.server.ours and sys.stdin.isatty() and out.stderr.isatty():
-        typed = await asyncio.to_thread(_typed, out, args.pid)
+        typed = await asyncio.to_thread(_typed, out, at_stake.server.process.pid)
     try:
         run = await foreign.stop(desk, at_stake, typed, grace_s=args.grace)
     except RefusedError:

@@ -185,6 +185,8 @@ def state_of(folder: str) -> dict[str, Any]:
     }
     state["log"] = state["record"].get("log") or os.path.join(folder, "server.log")
     state.update(_process_of(folder, state["record"]))
+    if state["log"].startswith("/proc/") and not state["alive"]:
+        state["log"] = os.path.join(folder, "server.log")  # that number may be another's, and its files with it
     state["held_mib"] = None
     if state["processes"] and not state["alive"]:
         state["held_mib"] = gpus.held_mib({entry["pid"] for entry in state["processes"]})

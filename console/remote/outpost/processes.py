@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import signal as signals
 import socket
 import struct
@@ -15,6 +16,7 @@ from .calls import Call, Fault, Operation, Result
 
 TITLE_LIMIT = 2000
 ENVIRON_LIMIT = 1024 * 1024
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
 
 def start_ticks(pid: int) -> int | None:
@@ -52,7 +54,8 @@ def members(leader: int, ticks: int, session: int, mark: str = "", roots: Iterab
     those that carry its mark in their environment.
 
     A leader whose number lives under another start time belongs to somebody else: its number was
-    used again, and nothing of that session is ours.
+    used again, and nothing of that session is ours. Who used it may be gone, too, as a daemon's first
+    process is: then a process of that session whose environment lacks the mark is somebody else's.
 
     Args:
         leader: Process that was started.
@@ -73,7 +76,7 @@ def members(leader: int, ticks: int, session: int, mark: str = "", roots: Iterab
         if fields and fields[0] not in ("Z", "X"):
             parents[pid] = int(fields[1])
             if int(fields[19]) >= ticks and not foreign:
-                if session and int(fields[3]) == session:
+                if session and int(fields[3]) == session and not (now is None and mark and _is_unmarked(pid, mark)):
                     ours.add(pid)
                 later.append(pid)
     grow(ours, parents)
@@ -98,6 +101,12 @@ def _has_mark(pid: int, mark: str) -> bool:
             return b"TOKWATT_MARK=%s\0" % mark.encode() in file.read(ENVIRON_LIMIT) + b"\0"
     except OSError:
         return False  # another login's
+
+
+def _is_unmarked(pid: int, mark: str) -> bool:
+    """Whether a process tells its environment, and the mark is not in it; a worker that set its title tells none."""
+    words = words_of(pid, "environ")
+    return bool(words) and _VARIABLE.match(words[0]) is not None and "TOKWATT_MARK=" + mark not in words
 
 
 def listeners(port: int) -> list[dict[str, Any]]:

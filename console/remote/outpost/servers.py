@@ -116,9 +116,12 @@ def _has_server_above(pid: int, entries: Table, kinds: dict[int, str]) -> bool:
 def _is_orphan(entry: dict[str, Any], entries: Table) -> bool:
     """Whether a process was given another parent, since its own is gone."""
     parent = entries.get(entry["ppid"])
-    if parent is None or parent["pid"] == 1:
+    if parent is None:
         return True
     name = parent["title"].split(" ", 1)[0].rsplit("/", 1)[-1]
+    if parent["pid"] == 1:
+        # Of a container it may be the very program that the engine is a part of.
+        return PYTHON.fullmatch(name) is None or parent["session"] != entry["session"]
     return ADOPTERS.fullmatch(name) is not None and parent["session"] != entry["session"]
 
 

@@ -6,6 +6,7 @@ its container, the number of its job, the name of its scope, which holds the run
 
 from __future__ import annotations
 
+import calendar
 import json
 import os
 import platform
@@ -36,6 +37,10 @@ CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
 
 HEAD_BYTES = 4096
 MARK_LENGTH = 8
+CLOCKS_S = 3.0
+"""By how much the start of a container differs between its daemon and `/proc`."""
+
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))")
 
 _QUEUED = re.compile(r"^srun: job (\d+) queued and waiting for resources", re.MULTILINE)
 _NO_SUCH = re.compile(r"no such (?:container|object)|no container with", re.IGNORECASE)
@@ -119,7 +124,7 @@ def roots(told: dict[str, Any] | None, ticks: int) -> list[int]:
     found = []
     if told.get("pid"):
         now = processes.start_ticks(int(told["pid"]))
-        if now is not None and now >= ticks and now == told.get("pid_ticks", now):
+        if now is not None and now >= ticks and now == told.get("pid_ticks"):
             found.append(int(told["pid"]))
     if told.get("cgroup"):
         found += [pid for pid in _cgroup_pids(str(told["cgroup"])) if pid != os.getpid()]
@@ -138,7 +143,9 @@ def signal(folder: str, record: dict[str, Any], name: str, *, alive: bool) -> di
     if told["kind"] == "docker-run":
         argv = [order["tool"], "kill", "--signal", short, told["id"]]
     elif told["kind"] == "slurm":
-        if told["name"] != told.get("job_name", told["name"]):
+        if "job_name" not in told:
+            return {"said": "", "fault": ""}  # the number comes from a log, and nobody tells whose job that is
+        if told["name"] != told["job_name"]:
             raise Fault("changed", "job %s is named %s, not %s" % (told["id"], told["job_name"], told["name"]))
         waits = told["state"] in ("PENDING", "CONFIGURING")
         argv = ["scancel", told["id"]] if waits else ["scancel", "--signal=" + short, told["id"]]
@@ -170,9 +177,32 @@ def _container(folder: str, order: dict[str, Any], told: dict[str, Any], alive: 
         return {"id": number, "state": "unknown", "alive": None, "reason": "inspect said %s" % said[:80]}
     found: dict[str, Any] = {"id": number, "state": status, "alive": status not in OVER}
     found["reason"] = "killed for its memory" if state.get("OOMKilled") else str(state.get("Error") or "")
-    if pid > 1 and found["alive"]:
-        found.update(pid=pid, pid_ticks=processes.start_ticks(pid))
+    if pid > 1 and found["alive"] and (ticks := _ticks_here(pid, number, str(state.get("StartedAt") or ""))):
+        found.update(pid=pid, pid_ticks=ticks)
     return found
+
+
+def _ticks_here(pid: int, number: str, began: str) -> int | None:
+    """Return the start time of a container's first process; `None` where its number is another's on this host.
+
+    The daemon may be another machine's, or of the host around our own container: then its numbers mean others here.
+    """
+    ticks, here = processes.start_ticks(pid), processes.table([pid])
+    if ticks is None or not here:
+        return None
+    if any(number in line for line in processes.lines_of("/proc/%d/cgroup" % pid)):
+        return ticks
+    at, mine = _moment(began), here[0]["started_at"]
+    return ticks if at is not None and mine is not None and abs(at - mine) <= CLOCKS_S else None
+
+
+def _moment(text: str) -> float | None:
+    """Return a moment such as `2026-12-02T19:24:02.123456789Z`, or with `+02:00` behind."""
+    match = _STAMP.fullmatch(text)
+    if match is None:
+        return None
+    offset = int(match[3] + match[4]) * 3600 + int(match[3] + match[5]) * 60 if match[3] else 0
+    return calendar.timegm(time.strptime(match[1], "%Y-%m-%dT%H:%M:%S")) + float("0." + (match[2] or "0")) - offset
 
 
 def _job(folder: str, _order: dict[str, Any], told: dict[str, Any], alive: bool) -> dict[str, Any]:
