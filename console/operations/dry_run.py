@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from console.config.secrecy import REDACTED, with_secret_args
 from console.domain.patch import DiskState
 from console.domain.profile import Profile
 from console.engines.registry import engine
-from console.operations import launching, owners, patches, profile_check, server, ways
+from console.operations import launching, owners, patches, profile_check, profiles, server, ways
 from console.operations.desk import Desk
 from console.operations.profile_check import Finding
 
@@ -69,14 +68,12 @@ async def dry_run(desk: Desk) -> DryRun:
         UsageError: There is no profile.
     """
     profile = desk.must_profile()
-    adapter = engine(profile.engine.kind)
-    argv = adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
     facts = await launching.look(desk, profile, model=profile_check.model_folder(profile))
     runs = await server.all_runs(desk)
     states = () if ways.in_image(profile) else await patches.statuses(desk)
     left = [run for run in runs if run.left]
     return DryRun(
-        shlex.join(ways.shown(profile, argv)),
+        shlex.join(ways.shown(profile, profiles.argv(profile))),
         launching.shown_environment(profile),
         tuple(status.name for status in states if status.disk is DiskState.ON),
         facts,

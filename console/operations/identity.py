@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from console.config.secrecy import REDACTED, is_secret_name, is_secret_value
+from console.config.secrecy import REDACTED, is_secret
 from console.domain.gpu import GpuReading
 from console.domain.run import Run
 from console.errors import ConsoleError
@@ -44,7 +44,7 @@ async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
         "engine": run.engine,
         "argv": list(run.argv),
         "environment": dict(run.env),
-        "resolved": {name: REDACTED if _secret(name, value) else value for name, value in resolved.items()},
+        "resolved": {name: REDACTED if value and is_secret(name, value) else value for name, value in resolved.items()},
         "patches_on": list(run.patches_on),
         "hashes": {one.path: one.sha256 for one in run.hashes},
         "ready_s": None if run.ready_at is None else round(max(0.0, run.ready_at - run.started_at), 1),
@@ -99,11 +99,6 @@ async def _caches(desk: Desk) -> dict[str, Any]:
         return dict((await desk.link.call("cache_warmth", {})).result)
     except ConsoleError:
         return {}
-
-
-def _secret(name: str, value: object) -> bool:
-    """Whether an argument's value must not be kept: keys to the server and passwords."""
-    return bool(value) and isinstance(value, str) and (is_secret_name(name) or is_secret_value(value))
 
 
 def _gpu(gpu: GpuReading) -> dict[str, Any]:

@@ -10,20 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from console.config.secrecy import (
-    REDACTED,
-    is_secret_name,
-    is_secret_value,
-    with_secret_args,
-    without_secret_words,
-    without_secrets,
-)
+from console.config.secrecy import is_secret, with_secret_args, without_secret_words, without_secrets
 from console.domain.patch import DiskState
 from console.domain.profile import DOCKER_RUN, Profile, Secret
 from console.domain.run import Run
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
-from console.operations import owners, running, units, ways
+from console.operations import owners, profiles, running, units, ways
 from console.operations.desk import Desk
 from console.operations.machine import fingerprint, look_quietly
 
@@ -174,15 +167,16 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
     adapter = engine(profile.engine.kind)
     env, host_env = environment(profile)
     argv = adapter.command(with_secret_args(profile, lambda secret: _secret(profile, "launch.args", secret, host_env)))
-    shown = adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
     sent = ways.way(profile, argv)
     identity, state = await asyncio.gather(_identity(desk, found), look_quietly(desk))
+    text, redacted = _text(profile)
     record: dict[str, Any] = {
         "profile": profile.name,
-        "profile_text": _text(profile),
+        "profile_text": text,
+        "profile_redacted": redacted,
         "engine": profile.engine.kind,
         "port": profile.launch.port,
-        "argv": list(shown),
+        "argv": list(profiles.argv(profile)),
         "before": list(without_secret_words(sent.before)),
         "env": shown_environment(profile),
         "operator": desk.operator,
@@ -214,7 +208,7 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
 def shown_environment(profile: Profile) -> dict[str, str]:
     """Return the variables of a launch as they may be kept: secrets by their name, without a value."""
     return {
-        name: value if isinstance(value, str) and not is_secret_name(name) and not is_secret_value(value) else ""
+        name: value if isinstance(value, str) and not is_secret(name, value) else ""
         for name, value in profile.launch.env.items()
     }
 
@@ -296,9 +290,12 @@ def _digests(said: Mapping[str, Any]) -> dict[str, str]:
     return {path: digest for path, digest in table.items() if isinstance(digest, str) and len(digest) == 64}
 
 
-def _text(profile: Profile) -> str:
+def _text(profile: Profile) -> tuple[str, bool]:
+    """Return what the profile's file says, and whether secrets were taken out of it: then it launches nothing again."""
     try:
         with open(profile.path, encoding="utf-8") as file:
-            return without_secrets(file.read(), profile)
+            whole = file.read()
     except OSError:
-        return ""
+        return "", False
+    kept = without_secrets(whole, profile)
+    return kept, kept != whole

@@ -11,7 +11,7 @@ from console.config.commands.dialects import dialect
 from console.config.commands.json_values import is_json
 from console.config.patches import load_patch
 from console.config.paths import find_patch
-from console.config.secrecy import is_secret_name, is_secret_value
+from console.config.secrecy import REDACTED, is_secret
 from console.domain.patch import DiskState
 from console.domain.profile import SLURM, Profile
 from console.engines import demands
@@ -97,18 +97,22 @@ def _values(profile: Profile) -> list[Finding]:
     found = []
     launch = profile.launch
     for name, value in launch.env.items():
-        if isinstance(value, str) and value and (is_secret_name(name) or is_secret_value(value)):
-            hint = f'write {name} = {{ from = "env" }}'
-            found.append(Finding(WARNING, f"launch.env.{name}", f"{name} looks like a secret written down", hint))
+        found += _written(f"launch.env.{name}", name, value, f'write {name} = {{ from = "env" }}')
     for flag, given in launch.args.items():
-        texts = [item for item in (given if isinstance(given, tuple) else (given,)) if isinstance(item, str)]
-        if any(text and (is_secret_name(flag) or is_secret_value(text)) for text in texts):
-            hint = f'write {flag} = {{ from = "env", name = "…" }}'
-            found.append(Finding(WARNING, f"launch.args.{flag}", f"{flag} looks like a secret written down", hint))
+        found += _written(f"launch.args.{flag}", flag, given, f'write {flag} = {{ from = "env", name = "…" }}')
     for flag in launch.secret_args:
         said = f"{flag} is readable by every login of the host while the server runs: it is an argument"
         found.append(Finding(WARNING, f"launch.args.{flag}", said))
     return found + _unexpanded(profile)
+
+
+def _written(key: str, name: str, value: object, hint: str) -> list[Finding]:
+    """Find that a secret is written down, or was: what a run keeps of its profile has none."""
+    if REDACTED in str(value):
+        return [Finding(ERROR, key, f"{name} was a secret, taken out when this text was kept", hint)]
+    if value and is_secret(name, value):
+        return [Finding(WARNING, key, f"{name} looks like a secret written down", hint)]
+    return []
 
 
 def _unexpanded(profile: Profile) -> list[Finding]:

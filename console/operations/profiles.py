@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from console.config import paths
 from console.config.profiles import load_profile
-from console.config.secrecy import REDACTED, is_secret_name, is_secret_value, with_secret_args
+from console.config.secrecy import REDACTED, is_secret, with_secret_args, without_secret_words
 from console.domain.profile import DOCKER_RUN, PROCESS, SLURM, SYSTEMD_RUN, ArgValue, LaunchSection, Profile, Secret
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError
@@ -53,7 +53,8 @@ def load(name_or_path: str) -> Profile:
 def argv(profile: Profile) -> tuple[str, ...]:
     """Return the exact argument list of a launch, secrets redacted."""
     adapter = engine(profile.engine.kind)
-    return adapter.redacted(adapter.command(with_secret_args(profile, lambda secret: REDACTED)))
+    words = adapter.command(with_secret_args(profile, lambda secret: REDACTED))
+    return without_secret_words(adapter.redacted(words))
 
 
 def shell_command(profile: Profile) -> str:
@@ -79,12 +80,7 @@ def shell_command(profile: Profile) -> str:
 
 def _by_name(name: str, value: str | Secret) -> bool:
     """Whether a container gets a variable from its launcher's environment, so that no argument holds it."""
-    return isinstance(value, Secret) or _hidden(name, value)
-
-
-def _hidden(name: str, value: object) -> bool:
-    """Whether a value is a secret, by its name or by its looks."""
-    return is_secret_name(name) or (isinstance(value, str) and is_secret_value(value))
+    return isinstance(value, Secret) or is_secret(name, value)
 
 
 def _container(profile: Profile) -> list[str]:
@@ -100,7 +96,7 @@ def _container(profile: Profile) -> list[str]:
 def _shell_value(name: str, value: str | Secret) -> str:
     if isinstance(value, Secret):
         return _variable(value if value.name else Secret(value.source, name))
-    return f'"${name}"' if _hidden(name, value) else shlex.quote(value)
+    return f'"${name}"' if is_secret(name, value) else shlex.quote(value)
 
 
 def _variable(secret: Secret) -> str:
@@ -126,7 +122,7 @@ def rows(profile: Profile) -> list[Row]:
     for name, secret in launch.secret_args.items():
         found.append(_row(profile, f"launch.args.{name}", name, _from(secret)))
     for name, given in launch.env.items():
-        value = _from(given) if isinstance(given, Secret) else REDACTED if _hidden(name, given) else given
+        value = _from(given) if isinstance(given, Secret) else REDACTED if is_secret(name, given) else given
         found.append(_row(profile, f"launch.env.{name}", name, value))
     return found + [_row(profile, f"launch.env.{name}", name, "unset") for name in launch.unset]
 
@@ -158,7 +154,7 @@ def _from(secret: Secret) -> str:
 def _word(name: str, value: ArgValue) -> str:
     if isinstance(value, bool):
         return "given" if value else "not given"
-    if _hidden(name, value):
+    if is_secret(name, value):
         return REDACTED
     if isinstance(value, Mapping):
         return json.dumps(value, ensure_ascii=False)
@@ -173,7 +169,7 @@ def shown_env(profile: Profile) -> dict[str, object]:
 def _shown(name: str, value: str | Secret) -> object:
     if isinstance(value, Secret):
         return {"from": value.source, "name": value.name} if value.name else {"from": value.source}
-    return REDACTED if _hidden(name, value) else value
+    return REDACTED if is_secret(name, value) else value
 
 
 def fields(profile: Profile) -> Mapping[str, object]:
@@ -198,7 +194,7 @@ def fields(profile: Profile) -> Mapping[str, object]:
             "port": launch.port,
             "workdir": launch.workdir,
             "args": {
-                **{name: REDACTED if _hidden(name, value) else value for name, value in launch.args.items()},
+                **{name: REDACTED if is_secret(name, value) else value for name, value in launch.args.items()},
                 **{name: _shown(name, secret) for name, secret in launch.secret_args.items()},
             },
             "env": shown_env(profile),

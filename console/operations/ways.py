@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from console.config.secrecy import is_secret_name, is_secret_value
+from console.config.secrecy import is_secret
 from console.domain.profile import DOCKER_RUN, PROCESS, SLURM, SYSTEMD_RUN, Profile
 from console.engines.registry import engine
 
@@ -60,7 +60,7 @@ def _docker_run(profile: Profile, argv: Sequence[str]) -> Way:
     launch = profile.launch
     words = [launch.docker.runtime, "run", "--rm", "--name", unit_name(profile)]
     for name, value in launch.env.items():
-        words += ["--env", f"{name}={value}" if isinstance(value, str) and not _hidden(name, value) else name]
+        words += ["--env", f"{name}={value}" if isinstance(value, str) and not is_secret(name, value) else name]
     for name in launch.unset:
         words += ["--env", name]  # named without a value and not there: the image's own value goes, too
     if launch.workdir:
@@ -76,10 +76,6 @@ def _docker_run(profile: Profile, argv: Sequence[str]) -> Way:
     return Way((*words, launch.docker.image), tuple(argv))
 
 
-def _hidden(name: str, value: str) -> bool:
-    return is_secret_name(name) or is_secret_value(value)
-
-
 def _program_words(profile: Profile) -> int:
     bare = replace(profile, launch=replace(profile.launch, args={}, secret_args={}))
     return len(engine(profile.engine.kind).command(bare)) - len(("--port", "1"))
@@ -93,7 +89,7 @@ def inherited(profile: Profile, env: Mapping[str, str]) -> dict[str, str]:
     if profile.launch.via != DOCKER_RUN:
         return dict(env)
     given = profile.launch.env
-    told = {name for name, value in given.items() if isinstance(value, str) and not _hidden(name, value)}
+    told = {name for name, value in given.items() if isinstance(value, str) and not is_secret(name, value)}
     return {name: value for name, value in env.items() if name not in told}
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from console.config.profiles import parse_profile
+from console.config.profiles import load_profile, parse_profile
 from console.errors import UsageError
-from console.operations import launching, server
+from console.operations import launching, profile_check, server
 from console.operations.desk import Desk
 from tests.local import desk as desk  # a fixture
 
@@ -50,6 +50,28 @@ async def test_a_server_gets_secrets_and_lacks_what_was_taken_away(
     assert "hunter" not in " ".join(run.argv)
     kept = (Path(str(state["folder"])) / "launch.json").read_text()
     assert "hunter" not in kept
+
+
+async def test_the_text_that_a_run_keeps_has_no_secret_and_says_so(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    secret, out = "hf_" + "AbCd1234" * 4, tmp_path / "out.json"
+    clean_file, file = tmp_path / "clean.toml", tmp_path / "p.toml"
+    clean_file.write_text(profile_text(out, 'model-path = "m"'))
+    file.write_text(profile_text(out, f'model-path = "m"\nserved = "{secret}"', f'HUB = "{secret}"'))
+    kept = []
+    for path in (clean_file, file):
+        desk.profile = load_profile(path)
+        state = await launching.launch(desk, desk.profile, launching.Preflight((), (), 1e6))
+        kept.append((Path(str(state["folder"])) / "launch.json").read_text())
+    assert [json.loads(text)["profile_redacted"] for text in kept] == [False, True]
+    assert json.loads(kept[0])["profile_text"] == clean_file.read_text() and secret not in kept[1]
+    file.write_text(json.loads(kept[1])["profile_text"])
+    found = [each for each in await profile_check.check(load_profile(file), None) if each.key.endswith((".HUB", ".served"))]
+    assert {(each.severity, each.text.partition(" ")[2]) for each in found} == {
+        ("error", "was a secret, taken out when this text was kept")
+    }
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,11 @@ from console.config.commands.plain import is_argument_list, plain_commands
 from console.config.commands.script import Command, read_script
 from console.config.commands.tidy import tidied
 from console.config.commands.wrappers import Wrapping
-from console.config.secrecy import is_secret_name, is_secret_value
+from console.config.secrecy import is_secret, is_secret_name
 from console.domain.profile import (
     DOCKER_RUN,
     SLURM,
     SYSTEMD_RUN,
-    ArgValue,
     DockerSection,
     EngineSection,
     HostSection,
@@ -279,7 +278,7 @@ def _environment(
 
 def _variable(name: str, one: Field, notes: list[Note]) -> str | Secret:
     itself = _ITSELF.fullmatch(one.text)
-    if is_secret_name(name) or is_secret_value(one.text):
+    if is_secret(name, one.text):
         source = "host-env" if _HOST.fullmatch(one.text) else "env"
         if itself is None and one.text:
             said = f"{name} is a secret: its value is not kept; it is taken from the environment of tokwatt"
@@ -295,7 +294,7 @@ def _variable(name: str, one: Field, notes: list[Note]) -> str | Secret:
 
 def _secret_args(launch: Launch, read: Read, env: dict[str, str | Secret], notes: list[Note]) -> dict[str, Secret]:
     found: dict[str, Secret] = {}
-    for name in [name for name, value in read.args.items() if _is_secret(name, value)]:
+    for name in [name for name, value in read.args.items() if is_secret(name, value)]:
         value = read.args.pop(name)
         line = read.lines.get(name, 0)
         itself = _ITSELF.fullmatch(value) if isinstance(value, str) else None
@@ -311,10 +310,6 @@ def _secret_args(launch: Launch, read: Read, env: dict[str, str | Secret], notes
             said = f"--{name} is a secret: its value is not kept; {variable} of the environment of tokwatt is taken"
         notes.append(Note(WARNING, said, line, name))
     return found
-
-
-def _is_secret(name: str, value: ArgValue) -> bool:
-    return isinstance(value, str) and (is_secret_name(name) or is_secret_value(value))
 
 
 def _unknown(read: Read, secret_args: Mapping[str, Secret], notes: list[Note]) -> None:
