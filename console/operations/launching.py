@@ -12,10 +12,10 @@ from typing import Any
 
 from console.config.secrecy import is_secret, with_secret_args, without_secret_words, without_secrets
 from console.domain.patch import DiskState
-from console.domain.profile import DOCKER_RUN, Profile, Secret
+from console.domain.profile import DOCKER_RUN, Profile, Secret, itself_in
 from console.domain.run import Run
 from console.engines.registry import engine
-from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
+from console.errors import AlreadySoError, ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations import owners, profiles, running, units, ways
 from console.operations.desk import Desk
 from console.operations.machine import fingerprint, look_quietly
@@ -202,6 +202,12 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
         if error.kind == "noenv":
             names = ", ".join(map(str, error.facts.get("names") or ()))  # type: ignore[call-overload]
             raise UsageError(f"{profile.path}: launch.env: {names} is not in the host's environment") from error
+        if error.kind == "taken":
+            told = {name: str(error.facts.get(name) or "—") for name in ("id", "profile", "operator")}
+            what = f"run {told['id']} of {told['profile']}, launched meanwhile by {told['operator']}"
+            if told["profile"] == profile.name:
+                raise AlreadySoError(f"{what}, is on port {profile.launch.port}") from error
+            raise RefusedError(f"{desk.link.host.name}: port {profile.launch.port} is taken by {what}") from error
         raise
 
 
@@ -219,7 +225,7 @@ def environment(profile: Profile) -> tuple[dict[str, str], list[str]]:
     host_env: list[str] = []
     for name, value in profile.launch.env.items():
         if not isinstance(value, Secret):
-            env[name] = value
+            env[name] = _longer(name, value)
         elif value.source == "host-env" and value.name in ("", name):
             host_env.append(name)
         else:
@@ -227,6 +233,11 @@ def environment(profile: Profile) -> tuple[dict[str, str], list[str]]:
     for secret in profile.launch.secret_args.values():
         _secret(profile, "launch.args", secret, [])  # what is not there is told before anything is stopped
     return env, host_env
+
+
+def _longer(name: str, value: str) -> str:
+    """Return a value with its own name in it (`PATH = "/opt/bin:${PATH}"`) as one that the host fills in."""
+    return itself_in(name).sub(f"\0{name}\0", value)
 
 
 def _secret(profile: Profile, table: str, secret: Secret, host_env: list[str]) -> str:

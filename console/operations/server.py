@@ -25,26 +25,26 @@ INFO_S = 20.0
 RUNS_LOOKED_AT = 20
 
 
-async def start(desk: Desk, *, accept_running: bool = False, force: bool = False) -> Run:
+async def start(desk: Desk, *, force: bool = False) -> Run:
     """Launch the profile's server as a new run; it outlives the console.
 
     Args:
         desk: Host and profile.
-        accept_running: Take a living run of this profile instead of refusing.
         force: Launch although the install would not take its arguments.
 
     Raises:
         AlreadySoError: A run of this profile lives.
-        RefusedError: The port is taken; the owner is named.
+        RefusedError: The port is taken, and its owner is named; or the run of this profile is being stopped.
         UsageError: The profile asks for what the host or its install does not have.
     """
     profile = desk.must_profile()
     desk.must_write("serve start")
     states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
     living = await _living(desk, profile, states)
-    if living is not None and accept_running:
-        desk.store.update(run=living)
-        return living
+    if living is not None and living.phase is RunPhase.STOPPING:
+        raise RefusedError(
+            f"run {living.id} of {profile.name} is being stopped", living.reason, "start once it is gone"
+        )
     if living is not None:
         raise AlreadySoError(f"run {living.id} of {profile.name} is {living.phase.value} on port {living.port}")
     async with activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
@@ -63,7 +63,7 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
     """Stop a run that we started, and prove that it is gone.
 
     Raises:
-        AlreadySoError: Nothing of ours runs.
+        AlreadySoError: Nothing of ours runs, or another console has stopped it meanwhile.
         RefusedError: The server was not started by tokwatt; owner and command are named.
     """
     desk.must_write("serve stop")
@@ -79,7 +79,12 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
         raise AlreadySoError(f"run {run.id} has ended already", _how(run))
     async with activity(desk, "stop", f"stop {run.id}") as done:
         desk.store.update(run=replace(run, phase=RunPhase.STOPPING))
-        state = await stopping.end_run(desk, run, done.say, grace_s=grace_s)
+        try:
+            state = await stopping.end_run(desk, run, done.say, grace_s=grace_s)
+        except ConsoleError:
+            with contextlib.suppress(ConsoleError):  # the link may be what failed
+                desk.store.update(run=await find_run(desk, run.id))
+            raise
         reading = await running.read_through(desk, run)
         ended = replace(running.run_with(run, state, reading), phase=RunPhase.EXITED, failure=None)
         ended = replace(ended, evidence=run.evidence, resolved=run.resolved)
@@ -96,7 +101,8 @@ async def restart(desk: Desk, *, grace_s: float = 15.0, force: bool = False) -> 
     launching.environment(profile)
     living = await status(desk)
     if living is not None and living.phase in LIVING:
-        await stop(desk, living, grace_s=grace_s)
+        with contextlib.suppress(AlreadySoError):  # another console has stopped it meanwhile
+            await stop(desk, living, grace_s=grace_s)
     return await start(desk, force=force)
 
 
@@ -364,7 +370,7 @@ async def activity(desk: Desk, verb: str, text: str, undo: str = "") -> AsyncIte
     try:
         yield done
     except ConsoleError as error:
-        outcome = Outcome.REFUSED if isinstance(error, RefusedError) else Outcome.FAILED
+        outcome = Outcome.REFUSED if isinstance(error, RefusedError | AlreadySoError) else Outcome.FAILED
         desk.store.amend(number, outcome=outcome, detail=clean(error.one_line()), ms=(time.monotonic() - began) * 1000)
         raise
     except asyncio.CancelledError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -11,8 +13,8 @@ from typing import Any
 from console.domain.profile import DOCKER_RUN, SYSTEMD_RUN
 from console.domain.run import Run, Unit
 from console.engines.registry import engine
-from console.errors import ConsoleError, RefusedError, RemoteError
-from console.operations import units
+from console.errors import AlreadySoError, ConsoleError, RefusedError, RemoteError
+from console.operations import owners, units
 from console.operations.desk import Desk
 from console.operations.running import State, left_over
 from console.remote.http import http_client
@@ -28,6 +30,9 @@ ORPHANS_GRACE_S = 5.0
 UNIT_WAIT_S = 10.0
 """How long a runtime may take to end what it was told to kill."""
 
+OTHERS_S = 5.0
+"""How long after its SIGKILL another console is waited for that stops the same run."""
+
 MEMORY_WAIT_S = 30.0
 SMALL_MIB = 64.0
 """GPU memory that differs by less has come back."""
@@ -41,7 +46,8 @@ async def end_run(desk: Desk, run: Run, say: Say, *, grace_s: float) -> State:
     """Take a run down step by step and prove that it is gone.
 
     Raises:
-        RefusedError: The process under the recorded number is not the one that was started.
+        AlreadySoError: Nothing of it lives, or another console has ended it; nothing was signalled.
+        RefusedError: Its job is another's by now, or this login may not signal it.
         ConsoleError: Something of it is still there after SIGKILL.
     """
     return await _Stop(desk, run, say).end(grace_s)
@@ -57,12 +63,53 @@ class _Stop:
         self._members: Ids = {}
         self._seen: Ids = {}
         """Everything that ever belonged to it, for the proof."""
+        self._signalled = False
+        self._token = os.urandom(8).hex()
 
     async def end(self, grace_s: float) -> State:
-        """Go down the ladder."""
-        say = self._say
-        state = await self._first_look()
+        """Go down the ladder, unless it is gone or goes down by another's hand."""
+        state = await self._claimed(grace_s)
+        try:
+            return await self._down(state, grace_s)
+        except (ConsoleError, asyncio.CancelledError):
+            if self._run.folder:
+                with contextlib.suppress(ConsoleError):  # whoever tries next need not wait for us
+                    await self._noted(-OTHERS_S, take=True)
+            raise
+
+    async def _claimed(self, grace_s: float) -> State:
+        """Note who stops it; where another console does, wait for that, and go on with what it leaves."""
+        run, say = self._run, self._say
+        state = await (self._noted(grace_s) if run.folder else self._look())
         self._members = self._seen = _ids(state)
+        await self._must_live(state)
+        stop = state["stop"] or {}
+        if not run.folder or stop.get("token") == self._token:
+            return state
+        left_s = float(stop.get("at") or 0.0) + float(stop.get("grace_s") or 0.0) + OTHERS_S - float(state["time"])
+        if left_s > 0:
+            say(f"{stop.get('operator') or 'another console'} stops it already: waiting for {left_s:.0f} s at most")
+            state = await self._wait_gone(left_s)
+            await self._must_live(state)
+            say("it lives on all the same")
+        state = await self._noted(grace_s, take=True)
+        self._members |= _ids(state)
+        return state
+
+    async def _must_live(self, state: State) -> None:
+        """Raise `AlreadySoError` when nothing of it lives; say by whom it was stopped, and who has its number now."""
+        unit = units.unit_of(state)
+        if self._members or state["alive"] or units.lives(state) or not _is_over(unit):
+            return
+        run, stop = self._run, state["stop"] or {}
+        if run.id:
+            raise AlreadySoError(f"run {run.id} has ended already", f"stopped by {stop['operator']}" if stop else "")
+        seen = (await self._desk.link.call("processes", {"pids": [state["pid"]]})).result["processes"]
+        whose = f"{owners.shown_title(seen[0]['title'], 80)} of {seen[0]['user']} has its number now" if seen else ""
+        raise AlreadySoError(f"the server of pid {state['pid']} is gone already; nothing was stopped", whose)
+
+    async def _down(self, state: State, grace_s: float) -> State:
+        say = self._say
         before = await self._memory()
         held = await self._held()
         if state["pid"] is not None and state["alive"]:
@@ -91,13 +138,19 @@ class _Stop:
                 "a driver may hold them",
             )
         self._must_be_gone(state)
+        if not self._signalled:
+            await self._must_live(state)
         await self._prove(before, held, state)
         return await self._look() if self._run.folder else state
 
-    async def _first_look(self) -> State:
-        if not self._run.folder:
-            return await self._look()
-        args = {"folder": self._run.folder, "operator": self._desk.operator}
+    async def _noted(self, grace_s: float, *, take: bool = False) -> State:
+        args = {
+            "folder": self._run.folder,
+            "operator": self._desk.operator,
+            "token": self._token,
+            "grace_s": grace_s,
+            "take": take,
+        }
         return (await self._desk.link.call("note_stop", args)).result
 
     async def _look(self) -> State:
@@ -133,11 +186,11 @@ class _Stop:
     async def _terminate(self, state: State) -> None:
         args = {"pid": state["pid"], "start_ticks": state["start_ticks"], "signal": "SIGTERM"}
         try:
-            await self._desk.link.call("signal", args)
+            self._signalled |= bool((await self._desk.link.call("signal", args)).result["sent"])
         except RemoteError as error:
-            if error.kind == "changed":
-                raise RefusedError(f"pid {state['pid']} is another process by now; nothing was stopped") from error
-            raise
+            if error.kind != "changed":
+                raise
+            self._say(f"pid {state['pid']} is another process by now, and was left alone")
 
     async def _signal(self, state: State, name: str) -> None:
         args = {
@@ -149,6 +202,7 @@ class _Stop:
             "others": [list(pair) for pair in self._members.items()],
         }
         said = (await self._desk.link.call("signal_session", args)).result
+        self._signalled |= bool(said["sent"])
         if said["refused"]:
             raise RefusedError(f"not allowed to signal pid {', '.join(map(str, said['refused']))}")
 
@@ -157,15 +211,22 @@ class _Stop:
         if not self._run.folder or self._run.unit is None:
             return False
         args = {"folder": self._run.folder, "signal": name}
-        said = (await self._desk.link.call("signal_unit", args, deadline_s=40)).result
+        try:
+            said = (await self._desk.link.call("signal_unit", args, deadline_s=40)).result
+        except RemoteError as error:
+            if error.kind == "changed":
+                raise RefusedError(f"run {self._run.id} is not stopped: {error.title}", error.detail) from error
+            raise
         if said["said"]:
             self._say(str(said["said"]) + f": {said['fault']}" * bool(said["fault"]))
-        return bool(said["said"]) and not said["fault"]
+        done = bool(said["said"]) and not said["fault"]
+        self._signalled |= done
+        return done
 
     def _must_be_gone(self, state: State) -> None:
         """Raise unless the container or the job is known to be gone."""
         unit = units.unit_of(state)
-        if unit is None or unit.alive is False or (unit.kind == SYSTEMD_RUN and unit.alive is None):
+        if unit is None or _is_over(unit):
             return
         if unit.alive:
             raise ConsoleError(f"{self._run.id}: {units.word(unit)} is still there after SIGKILL")
@@ -259,6 +320,11 @@ class _Stop:
                     return f"GPU memory still held by its processes: {left:,.0f} MiB"
                 return f"GPU memory: {freed:,.0f} of {held or 0:,.0f} MiB came back; others may have taken some"
             await asyncio.sleep(POLL_S)
+
+
+def _is_over(unit: Unit | None) -> bool:
+    """Return whether nothing of a container or a job lives, as far as can be known at all."""
+    return unit is None or unit.alive is False or (unit.kind == SYSTEMD_RUN and unit.alive is None)
 
 
 def _published(listener: Mapping[str, Any]) -> bool:

@@ -151,14 +151,14 @@ async def _stop_process(args: argparse.Namespace, desk: Desk, out: Output) -> in
         typed = await asyncio.to_thread(_typed, out, at_stake.server.process.pid)
     try:
         run = await foreign.stop(desk, at_stake, typed, grace_s=args.grace)
-    except RefusedError:
+    except (RefusedError, AlreadySoError):
         if out.json:  # what a script must show before it asks for the pid
             out.document(stopped=False, run=None, **stake_fields(at_stake))
         raise
     if out.json:
         out.document(stopped=True, run=run_fields(run), **stake_fields(at_stake))
     else:
-        out.line(f"stopped: {at_stake.server.engine} of {at_stake.server.user}, pid {args.pid}")
+        out.line(f"stopped: {at_stake.server.engine} of {at_stake.server.user}, pid {at_stake.server.process.pid}")
     return 0
 
 

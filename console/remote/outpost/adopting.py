@@ -7,7 +7,7 @@ import time
 
 from . import launch, processes
 from .calls import Call, Fault, Operation, Result
-from .runfiles import put_json, read_json, read_text
+from .runfiles import only_one, put_json, read_json, read_text
 
 
 def _adopt(call: Call) -> Result:
@@ -21,7 +21,7 @@ def _adopt(call: Call) -> Result:
         raise Fault("changed", "pid %d is gone, or another process by now" % pid, pid=pid)
     if os.geteuid() not in (0, os.stat("/proc/%d" % pid).st_uid):
         raise Fault("eperm", "pid %d belongs to another login" % pid, pid=pid)
-    with Call.critical:
+    with only_one(launch.runs_folder()), Call.critical:
         taken = _folder_of(pid, ticks)
         if taken:
             raise Fault("eexist", "pid %d is a run already" % pid, path=taken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,9 +13,10 @@ from typing import Any
 from . import gpus, outputs, processes, units
 from .basics import state_home
 from .calls import Call, Fault, Operation, Result
-from .runfiles import put_json, read_json, read_text
+from .runfiles import only_one, put_json, read_json, read_text
 
 NUMBERS_TRIED = 1000
+NUMBERS_LOOKED_AT = 50
 WHOLE_LOOK_S = 3.0
 
 KEEPER = """
@@ -78,7 +80,7 @@ def _launch(call: Call) -> Result:
 
     Arguments: `cwd`, `record` (what launch.json shall hold beside what is known here), `host_env`
     (names that must be in this login's environment). Body: JSON with `argv` and `env`, since both may
-    hold secrets; a value between NULs is the name of such a variable. `unset`: names that the server
+    hold secrets; what stands between NULs is the name of a variable of this login. `unset`: names that the server
     must not have. `before`: words of the launcher in front, in which `{run}` becomes the run's number
     and mark; `unit`, an argument: what it makes (`units`).
     """
@@ -94,7 +96,8 @@ def _launch(call: Call) -> Result:
     if missing:
         raise Fault("noenv", "not in the host's environment: %s" % ", ".join(missing), names=missing)
     argv, env = [_filled(word) for word in argv], {name: _filled(value) for name, value in env.items()}
-    with Call.critical:
+    with only_one(runs_folder()), Call.critical:
+        _must_have_port((call.args.get("record") or {}).get("port"))
         folder = new_folder()
         name = os.path.basename(folder)
         record = dict(call.args.get("record") or {})
@@ -133,9 +136,18 @@ def _launch(call: Call) -> Result:
     return state_of(folder), b""
 
 
+def _must_have_port(port: object) -> None:
+    """Raise where another console launched a run on this port since ours looked; the two would fight for it."""
+    for folder in _newest(NUMBERS_LOOKED_AT) if port else ():
+        record = read_json(os.path.join(folder, "launch.json"))
+        if record.get("port") == port and _leader(folder, record)[3]:
+            told = {name: str(record.get(name) or "") for name in ("id", "profile", "operator")}
+            raise Fault("taken", "port %s is taken by run %s" % (port, told["id"]), **told)
+
+
 def _filled(word: str) -> str:
-    """Return a word, or the variable of this login whose name stands between NULs, which no word can hold."""
-    return os.environ.get(word[1:-1], "") if len(word) > 2 and word[0] == word[-1] == "\0" else word
+    """Return a word with the variables of this login whose names stand between NULs, which no word can hold."""
+    return re.sub("\0([^\0]+)\0", lambda match: os.environ.get(match.group(1), ""), word)
 
 
 def new_folder() -> str:
@@ -201,15 +213,12 @@ def state_of(folder: str) -> dict[str, Any]:
 
 
 def _process_of(folder: str, record: dict[str, Any]) -> dict[str, Any]:
-    words = read_text(os.path.join(folder, "pid")).split()
-    if len(words) != 3 or not all(word.isdigit() for word in words):
+    pid, ticks, session, alive = _leader(folder, record)
+    if not pid:
         return {"pid": None, "start_ticks": None, "session": None, "alive": False, "processes": [], "unit": None}
-    pid, ticks, session = (int(word) for word in words)
-    same_boot = record.get("boot_id", "") in ("", processes.boot_id())
-    alive = same_boot and processes.is_alive(pid, ticks)
     unit = units.facts(folder, record, alive=alive)
     found: list[dict[str, Any]] = []
-    if same_boot:
+    if _same_boot(record):
         found = processes.members(pid, ticks, session, str(record.get("mark", "")), units.roots(unit, ticks))
     return {
         "pid": pid,
@@ -221,16 +230,33 @@ def _process_of(folder: str, record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _leader(folder: str, record: dict[str, Any]) -> tuple[int, int, int, bool]:
+    """Return pid, start time and session of what was started, and whether it lives; zeros where nothing was."""
+    words = read_text(os.path.join(folder, "pid")).split()
+    if len(words) != 3 or not all(word.isdigit() for word in words):
+        return 0, 0, 0, False
+    pid, ticks, session = (int(word) for word in words)
+    return pid, ticks, session, _same_boot(record) and processes.is_alive(pid, ticks)
+
+
+def _same_boot(record: dict[str, Any]) -> bool:
+    return record.get("boot_id", "") in ("", processes.boot_id())
+
+
 def _runs(call: Call) -> Result:
     """Return the newest runs, newest first."""
+    return {"runs": [state_of(folder) for folder in _newest(call.number("limit", 20))]}, b""
+
+
+def _newest(limit: int) -> list[str]:
+    """Return the folders of the newest runs, newest first."""
     parent = runs_folder()
     try:
         names = os.listdir(parent)
     except FileNotFoundError:
         names = []
     names.sort(key=_run_order, reverse=True)
-    limit = call.number("limit", 20)
-    return {"runs": [state_of(os.path.join(parent, name)) for name in names[:limit]]}, b""
+    return [os.path.join(parent, name) for name in names[:limit]]
 
 
 def _run_order(name: str) -> tuple[str, int]:
@@ -239,7 +265,7 @@ def _run_order(name: str) -> tuple[str, int]:
 
 
 def _run_state(call: Call) -> Result:
-    return state_of(_own_folder(call)), b""
+    return state_of(own_folder(call)), b""
 
 
 def _watch_run(call: Call) -> Result:
@@ -248,7 +274,7 @@ def _watch_run(call: Call) -> Result:
     The whole process table is looked through every `WHOLE_LOOK_S` only; the end of the leader and
     its exit file are seen at every look.
     """
-    folder, told = _own_folder(call), None
+    folder, told = own_folder(call), None
     while not call.cancelled.is_set():
         state, looked = state_of(folder), time.monotonic()
         unit = state["unit"] or {}
@@ -270,17 +296,9 @@ def _watch_run(call: Call) -> Result:
     return state_of(folder), b""
 
 
-def _note_stop(call: Call) -> Result:
-    """Write down, before a run is stopped, that it was asked for and by whom."""
-    folder = _own_folder(call)
-    with open(os.path.join(folder, "stop"), "w", encoding="utf-8") as file:
-        json.dump({"operator": call.text("operator", ""), "at": time.time()}, file)
-    return state_of(folder), b""
-
-
 def _note_ladder(call: Call) -> Result:
     """Keep how long each step of a start took beside its log, for the starts to come."""
-    folder = _own_folder(call)
+    folder = own_folder(call)
     path = os.path.join(folder, "ladder")
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(call.args.get("ladder") or {}, file)
@@ -290,12 +308,13 @@ def _note_ladder(call: Call) -> Result:
 
 def _signal_unit(call: Call) -> Result:
     """Send a signal to what a run was launched in: a container or a job, which signals to its launcher do not reach."""
-    folder = _own_folder(call)
+    folder = own_folder(call)
     record = read_json(os.path.join(folder, "launch.json"))
-    return dict(units.signal(folder, record, call.text("signal"), alive=bool(state_of(folder)["alive"]))), b""
+    return dict(units.signal(folder, record, call.text("signal"), alive=_leader(folder, record)[3])), b""
 
 
-def _own_folder(call: Call) -> str:
+def own_folder(call: Call) -> str:
+    """Return the folder of the run that a call is about."""
     folder = os.path.join(runs_folder(), os.path.basename(call.text("folder").rstrip("/")))
     if not os.path.isdir(folder):
         raise Fault("enoent", "no such run", path=folder)
@@ -307,7 +326,6 @@ OPS: dict[str, Operation] = {
     "runs": _runs,
     "run_state": _run_state,
     "watch_run": _watch_run,
-    "note_stop": _note_stop,
     "note_ladder": _note_ladder,
     "signal_unit": _signal_unit,
 }
