@@ -21,6 +21,7 @@ from console.domain.run import Run
 from console.operations.desk import Desk
 from console.remote.link import HostLink
 from console.remote.ssh import SshTransport
+from console.remote.target import Target
 from tests.conftest import require_sshd
 from tests.needs import lacking
 from tests.real_engine.gguf_model import write_gguf
@@ -175,9 +176,9 @@ class Bay:
         path.write_text(text)
         return path
 
-    async def desk(self, profile: Path) -> Desk:
-        """Return the desk of another console."""
-        link = HostLink(SshTransport(self.server.target))
+    async def desk(self, profile: Path, way: Target | None = None) -> Desk:
+        """Return the desk of another console, which reaches the host by a way of its own where one is given."""
+        link = HostLink(SshTransport(way or self.server.target))
         self.links.append(link)
         await link.connect()
         desk = Desk(link, profile=load_profile(profile), say=self.said.append)

@@ -1,4 +1,4 @@
-"""A real SGLang from launch to proven end, over a real sshd, with a console that dies on the way."""
+"""A real SGLang from launch to proven end, over a real sshd, with a console that dies and a link that is dead on the way."""
 
 from __future__ import annotations
 
@@ -6,33 +6,41 @@ import asyncio
 import contextlib
 import subprocess
 from contextlib import aclosing
+from pathlib import Path
 
 import pytest
 
+from console.domain.host import Link
 from console.domain.measurement import Measurement
-from console.domain.run import Run, RunPhase
+from console.domain.run import LogRecord, Run, RunPhase
 from console.domain.throughput import ThroughputSample
+from console.engines.records import LogParser
+from console.engines.registry import engine
 from console.errors import AlreadySoError
-from console.operations import server
+from console.operations import logs, server
 from console.operations.desk import Desk
 from console.operations.measure import sweep
 from console.operations.watch import watch_throughput
 from console.remote.http import http_client
 from tests.real_engine.conftest import READY_S, Bay, alive, until
+from tests.real_engine.cutting import way_to
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.sshd, pytest.mark.timeout(1200)]
 
+CUT_S = 60.0
+READY_LINE = "fired up and ready to roll"
 STEPS = ["start", "arguments", "workers", "distributed", "weights", "kv cache", "http", "ready"]
 
 
-async def test_the_life_of_a_server_whose_console_is_killed_during_the_launch(bay: Bay) -> None:
+async def test_the_life_of_a_server_whose_console_is_killed_and_whose_link_is_cut_during_the_launch(bay: Bay) -> None:
     profile = bay.profile()
     await a_console_launches_and_is_killed(bay, str(profile))
-    desk = await bay.desk(profile)
-    found = await server.attach(desk)
-    assert found is not None and found.adopted and found.phase is RunPhase.STARTING
-    ready = await server.wait_ready(desk, found, deadline_s=READY_S)
+    ready = await another_waits_over_a_link_that_is_dead_meanwhile(bay, profile)
     the_ladder_is_whole(ready)
+    desk = await bay.desk(profile)
+    attached = await server.attach(desk)
+    assert attached is not None and (attached.id, attached.phase) == (ready.id, RunPhase.READY)
+    assert attached.ladder == ready.ladder
     await what_is_in_force_is_told(desk, ready)
     await a_request_is_answered(desk, ready)
     await speed_has_a_source_while_it_is_measured(desk)
@@ -57,6 +65,37 @@ async def a_console_launches_and_is_killed(bay: Bay, profile: str) -> None:
     finally:
         console.kill()
         console.wait()
+
+
+async def another_waits_over_a_link_that_is_dead_meanwhile(bay: Bay, profile: Path) -> Run:
+    """The cut is silent: no end of a connection tells of it; the engine starts, and writes, all through it."""
+    async with way_to(bay.server.target) as way:
+        desk = await bay.desk(profile, way.target)
+        run = await server.attach(desk)
+        assert run is not None and run.adopted and run.phase is RunPhase.STARTING
+        log, told = Path(run.log), list[LogRecord]()
+        following = asyncio.create_task(follow_into(told, desk, run))
+        waiting = asyncio.create_task(server.wait_ready(desk, run, deadline_s=READY_S))
+        await until(lambda: bool(told) and bool(desk.store.snapshot.run and desk.store.snapshot.run.ladder))
+        way.cut()
+        size, processes = log.stat().st_size, set(alive(run))
+        await asyncio.sleep(CUT_S)
+        assert desk.link.state.link is not Link.UP and not waiting.done()
+        assert log.stat().st_size > size and processes <= set(alive(run))
+        way.mend()
+        ready = await waiting
+        await until(lambda: sum(READY_LINE in record.raw for record in told) == 1)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        whole = LogParser(engine(run.engine).grammar()).feed(log.read_bytes())
+        assert [record.raw for record in told] == [record.raw for record in whole][: len(told)]
+        return ready
+
+
+async def follow_into(told: list[LogRecord], desk: Desk, run: Run) -> None:
+    async with aclosing(logs.follow(desk, run, from_offset=0)) as batches:
+        async for records in batches:
+            told += records
 
 
 def the_ladder_is_whole(run: Run) -> None:
