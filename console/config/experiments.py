@@ -24,7 +24,7 @@ extends = "wide"                 # changes that arm, and is compared with it
 args = { moe-runner-backend = "flashinfer_cutlass" }
 patches = ["flashinfer-cutlass-autotune"]
 ```
-An arm may also have `env`, `unset` (flags taken away), `without` (patches off), and `combine = ["a", "b"]`: both at
+An arm may also have `env` (`NAME = false` takes one away), `unset` (flags taken away), `without` (patches off), and `combine = ["a", "b"]`: both at
 once, compared with what they extend, with their interaction in the ledger.
 """
 
@@ -42,7 +42,7 @@ import msgspec
 
 from console.config import paths
 from console.config.lines import KeyPath, TomlFile, parse_toml, read_toml
-from console.config.profiles import argument, load_profile, told, variable
+from console.config.profiles import argument, load_profile, told, variable, variables
 from console.domain.experiment import BASE, METRICS, ArmSpec, Dimension, ExperimentSpec, SearchSpec
 from console.domain.profile import BenchSection, Profile, Secret
 from console.errors import FormatError, UsageError
@@ -214,6 +214,8 @@ def digest(spec: ExperimentSpec) -> str:
     for arm in plain["arms"]:
         arm.pop("hypothesis")
         arm.pop("line")
+        if not arm["unset_env"]:
+            arm.pop("unset_env")
     text = json.dumps(
         plain, sort_keys=True, default=lambda value: repr(value) if isinstance(value, Secret) else str(value)
     )
@@ -303,6 +305,7 @@ def _arm(part: _Arm, known: Mapping[str, ArmSpec], key: KeyPath, file: TomlFile)
         extends = below.pop()
     elif not own:
         raise file.fault(key, f"{part.name} changes nothing", "args, env, unset, patches, without or combine")
+    env, unset_env = variables((*key, "env"), part.env, file)
     return ArmSpec(
         name=part.name,
         hypothesis=part.hypothesis,
@@ -310,7 +313,8 @@ def _arm(part: _Arm, known: Mapping[str, ArmSpec], key: KeyPath, file: TomlFile)
         combine=part.combine,
         args={name: argument((*key, "args", name), value, file) for name, value in part.args.items()},
         unset=part.unset,
-        env={name: variable((*key, "env", name), value, file) for name, value in part.env.items()},
+        env=env,
+        unset_env=unset_env,
         patches=part.patches,
         without=part.without,
         line=file.line(key),

@@ -244,12 +244,7 @@ def _launch(part: _Launch, file: TomlFile) -> LaunchSection:
             secret_args[name] = secret if secret.name else Secret(secret.source, name.upper().replace("-", "_"))
         else:
             args[name] = argument(key, value, file)
-    unset = tuple(name for name, value in part.env.items() if value is False)
-    env = {
-        name: variable(("launch", "env", name), value, file) for name, value in part.env.items() if value is not False
-    }
-    for name in unset:
-        variable(("launch", "env", name), "", file)  # the name must be one
+    env, unset = variables(("launch", "env"), part.env, file)
     docker, slurm, systemd = part.docker, part.slurm, part.systemd
     section = LaunchSection(
         part.port,
@@ -295,6 +290,16 @@ def argument(key: KeyPath, value: object, file: TomlFile) -> ArgValue:
             raise file.fault(key, "asks for a secret; arguments are readable by every login of the host", "use env")
         return dict(value)
     raise file.fault(key, f"cannot be {kind_word(value)}")
+
+
+def variables(
+    key: KeyPath, values: Mapping[str, object], file: TomlFile
+) -> tuple[dict[str, str | Secret], tuple[str, ...]]:
+    """Return a table of environment variables as they are used, and the names of those that are taken away."""
+    unset = tuple(name for name, value in values.items() if value is False)
+    for name in unset:
+        variable((*key, name), "", file)  # the name must be one
+    return {name: variable((*key, name), value, file) for name, value in values.items() if value is not False}, unset
 
 
 def variable(key: KeyPath, value: object, file: TomlFile) -> str | Secret:

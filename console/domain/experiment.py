@@ -69,6 +69,8 @@ class ArmSpec:
     unset: tuple[str, ...] = ()
     """Flags that are taken away."""
     env: Mapping[str, str | Secret] = field(default_factory=dict)
+    unset_env: tuple[str, ...] = ()
+    """Variables that are taken away, of the host's login too; `NAME = false` in the file."""
     patches: tuple[str, ...] = ()
     """Patches that are on beside those of what it extends."""
     without: tuple[str, ...] = ()

@@ -71,6 +71,7 @@ def words(before: Profile, after: Profile) -> tuple[str, ...]:
         elif new.env[name] != old.env.get(name):
             secret = new.env[name]
             found.append(f"{name}=…" if isinstance(secret, Secret) else f"{name}={secret}")
+    found += [f"without ${name}" for name in new.unset if name not in old.unset and name not in old.env]
     if _way(old) != _way(new):
         found.append(" ".join([f"via {new.via}", *_told(old, new)]))
     found += [f"+ patch {name}" for name in after.patches_on if name not in before.patches_on]
@@ -83,7 +84,7 @@ def launch_key(profile: Profile, find: Find) -> str:
     adapter = engine(profile.engine.kind)
     plain = {name: value for name, value in profile.launch.args.items() if value is not False}
     ordered = replace(profile, launch=replace(profile.launch, args=dict(sorted(plain.items()))))
-    env = {name: repr(value) for name, value in sorted(profile.launch.env.items())}
+    env = _variables(profile.launch)
     return json.dumps(
         [adapter.command(ordered), env, profile.launch.workdir, _reached(profile, find), *_way(profile.launch)]
     )
@@ -102,10 +103,15 @@ def in_force_key(profile: Profile, resolved: Mapping[str, object], find: Find) -
         for name, value in sorted(profile.launch.args.items())
         if value is not False and name.replace("-", "_") not in resolved
     }
-    env = {name: repr(value) for name, value in sorted(profile.launch.env.items())}
+    env = _variables(profile.launch)
     parts = [settled, untold, env, profile.launch.workdir, _reached(profile, find), *_way(profile.launch)]
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _variables(launch: LaunchSection) -> dict[str, str | None]:
+    """Return the environment by name; `None` for what is taken away, of the host's login too."""
+    return dict.fromkeys(sorted(launch.unset)) | {name: repr(value) for name, value in sorted(launch.env.items())}
 
 
 def _way(launch: LaunchSection) -> list[object]:
@@ -137,10 +143,12 @@ def _parts(one: ArmSpec, specs: Mapping[str, ArmSpec]) -> list[ArmSpec]:
 def _changed(profile: Profile, change: ArmSpec) -> Profile:
     args: dict[str, ArgValue] = {name: value for name, value in profile.launch.args.items() if name not in change.unset}
     args |= change.args
-    env = {**profile.launch.env, **change.env}
+    env = {name: value for name, value in profile.launch.env.items() if name not in change.unset_env}
+    env |= change.env
+    gone = (*(name for name in profile.launch.unset if name not in change.env), *change.unset_env)
     patches = [name for name in profile.patches_on if name not in change.without]
     patches += [name for name in change.patches if name not in patches]
-    launch = replace(profile.launch, args=args, env=env)
+    launch = replace(profile.launch, args=args, env=env, unset=tuple(dict.fromkeys(gone)))
     return replace(profile, launch=launch, patches_on=tuple(patches), winner=None)
 
 

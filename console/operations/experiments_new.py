@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 TOGETHER = ("both", "apart", "only")
 """With several changes: an arm each and one with all, an arm each, or one with all alone."""
 
+GIVEN_BACK = "the base takes it away, and what the host's login gives is not known: make the one with it the base"
+
 MODELS = ("model-path", "model", "tokenizer-path", "load-format")
 
 
@@ -152,7 +154,11 @@ def changes_of_profiles(a: Profile, b: Profile) -> tuple[Change, ...]:
     """Return what profile B asks for otherwise than profile A."""
     sides = [{name: value for name, value in one.launch.args.items() if value is not False} for one in (a, b)]
     variables = [dict(one.launch.env) for one in (a, b)]
-    return _changes(sides[0], sides[1], variables[0], variables[1], a.patches_on, b.patches_on)
+    found = _changes(sides[0], sides[1], variables[0], variables[1], a.patches_on, b.patches_on)
+    known = {one.name for one in found if one.kind == "env"}
+    gone = [Change("env", name) for name in b.launch.unset if name not in a.launch.unset and name not in known]
+    kept = [name for name in a.launch.unset if name not in b.launch.unset and name not in known]
+    return (*found, *gone, *(Change("env", name, None, None, GIVEN_BACK) for name in kept))
 
 
 def base_of_run(entry: RunEntry, profile: Profile | None = None) -> str:
@@ -208,8 +214,6 @@ def _barred(kind: str, name: str, old: object, new: object) -> str:
         return "another model: its numbers would not be compared"
     if is_secret_name(name) or isinstance(old, Secret) or isinstance(new, Secret) or REDACTED in (old, new):
         return "a secret"
-    if kind == "env" and new is None:
-        return "an arm sets variables and takes none away: make the one without it the base"
     return ""
 
 
@@ -287,7 +291,7 @@ def _asked(one: Change) -> dict[str, Any]:
     if one.kind == "patches":
         return {"patches": [one.name]} if one.after else {"without": [one.name]}
     if one.after is None:
-        return {"unset": [one.name]}
+        return {"env": {one.name: False}} if one.kind == "env" else {"unset": [one.name]}
     return {one.kind: {one.name: str(one.after) if one.kind == "env" else _plain(one.after)}}
 
 

@@ -10,8 +10,10 @@ import pytest
 from console.config.experiments import load_experiment
 from console.domain.profile import EngineSection, LaunchSection, Profile, Secret
 from console.errors import ConsoleError, RefusedError, UsageError
+from console.experiments.arms import resolve
 from console.journal.records import RunEntry
 from console.operations import experiments_new
+from console.operations.experiments import find_patch
 from console.operations.experiments_new import Change, changes_of_profiles, changes_of_runs, write
 
 ARGV = ("python3", "-m", "sglang.launch_server", "--model-path", "/m", "--port", "30000")
@@ -53,13 +55,34 @@ def test_every_difference_that_can_be_asked_for_is_a_change() -> None:
     assert told["$HF_TOKEN"].barred == "a secret"
 
 
-def test_another_model_and_a_variable_taken_away_are_told_of_and_barred() -> None:
+def test_another_model_is_told_of_and_barred() -> None:
     other = run("3", "--model-path", "/other")
     assert [one.barred for one in changes_of_runs(run("1"), other)] == [
         "another model: its numbers would not be compared"
     ]
-    (gone,) = changes_of_runs(run("1", env={"A": "1"}), run("2"))
-    assert "takes none away" in gone.barred
+
+
+def test_a_variable_can_be_taken_away_on_screen_as_in_a_file(home: Path) -> None:
+    found = changes_of_runs(run("1", env={"A": "1"}), run("2"))
+    assert [(one.key, one.words, one.arm, one.barred) for one in found] == [("$A", "without $A", "no-A", "")]
+    (home / "as-found.toml").write_text(
+        'schema = 1\n[engine]\nkind = "sglang"\n[launch.args]\nmodel-path = "/m"\n[launch.env]\nA = "1"\n'
+    )
+    path = write(found, base=str(home / "as-found.toml"), title="Why", file="gone", hypotheses={"$A": "it slows"})
+    spec = load_experiment(path)
+    assert (spec.arms[0].env, spec.arms[0].unset_env) == ({}, ("A",))
+    _, arm = resolve(spec, find_patch)
+    assert (dict(arm.profile.launch.env), arm.profile.launch.unset) == ({}, ("A",))
+    assert arm.changes == ("without $A",) and not arm.same_as
+
+
+def test_what_a_profile_takes_away_of_the_login_becomes_an_arm_and_its_return_does_not() -> None:
+    keeps = Profile("keeps", engine=EngineSection(), launch=LaunchSection())
+    takes = Profile("takes", engine=EngineSection(), launch=LaunchSection(unset=("NCCL_DEBUG",)))
+    (gone,) = changes_of_profiles(keeps, takes)
+    assert (gone.words, gone.barred) == ("without $NCCL_DEBUG", "")
+    (back,) = changes_of_profiles(takes, keeps)
+    assert "what the host's login gives is not known" in back.barred
 
 
 @pytest.fixture
