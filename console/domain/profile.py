@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 ArgValue = str | int | float | bool | tuple[str | int | float, ...] | Mapping[str, object]
 """One launch argument: `True` is the flag alone, a tuple several values, a mapping JSON."""
+
+
+def itself_in(name: str) -> re.Pattern[str]:
+    """Return the pattern of a variable's own name in its value: `PATH = "/opt/bin:${PATH}"`, the rest being the host's."""
+    return re.compile(rf"\$(?:\{{{re.escape(name)}\}}|{re.escape(name)}\b)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,17 @@ from typing import TYPE_CHECKING
 from console.config import paths
 from console.config.profiles import load_profile
 from console.config.secrecy import REDACTED, is_secret, with_secret_args, without_secret_words
-from console.domain.profile import DOCKER_RUN, PROCESS, SLURM, SYSTEMD_RUN, ArgValue, LaunchSection, Profile, Secret
+from console.domain.profile import (
+    DOCKER_RUN,
+    PROCESS,
+    SLURM,
+    SYSTEMD_RUN,
+    ArgValue,
+    LaunchSection,
+    Profile,
+    Secret,
+    itself_in,
+)
 from console.engines.registry import engine
 from console.errors import ConsoleError, RefusedError
 from console.operations import ways
@@ -80,7 +91,7 @@ def shell_command(profile: Profile) -> str:
 
 def _by_name(name: str, value: str | Secret) -> bool:
     """Whether a container gets a variable from its launcher's environment, so that no argument holds it."""
-    return isinstance(value, Secret) or is_secret(name, value)
+    return isinstance(value, Secret) or is_secret(name, value) or itself_in(name).search(value) is not None
 
 
 def _container(profile: Profile) -> list[str]:
@@ -96,7 +107,12 @@ def _container(profile: Profile) -> list[str]:
 def _shell_value(name: str, value: str | Secret) -> str:
     if isinstance(value, Secret):
         return _variable(value if value.name else Secret(value.source, name))
-    return f'"${name}"' if is_secret(name, value) else shlex.quote(value)
+    if is_secret(name, value):
+        return f'"${name}"'
+    own = itself_in(name)
+    if own.search(value) is None:
+        return shlex.quote(value)
+    return '"' + re.sub(r'(["`\\])|\$(?!\{?' + re.escape(name) + r"\b)", r"\\\g<0>", value) + '"'
 
 
 def _variable(secret: Secret) -> str:

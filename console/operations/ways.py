@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from console.config.secrecy import is_secret
-from console.domain.profile import DOCKER_RUN, PROCESS, SLURM, SYSTEMD_RUN, Profile
+from console.domain.profile import DOCKER_RUN, PROCESS, SLURM, SYSTEMD_RUN, Profile, itself_in
 from console.engines.registry import engine
 
 RUN = "{run}"
@@ -60,7 +60,7 @@ def _docker_run(profile: Profile, argv: Sequence[str]) -> Way:
     launch = profile.launch
     words = [launch.docker.runtime, "run", "--rm", "--name", unit_name(profile)]
     for name, value in launch.env.items():
-        words += ["--env", f"{name}={value}" if isinstance(value, str) and not is_secret(name, value) else name]
+        words += ["--env", f"{name}={value}" if isinstance(value, str) and _told(name, value) else name]
     for name in launch.unset:
         words += ["--env", name]  # named without a value and not there: the image's own value goes, too
     if launch.workdir:
@@ -89,8 +89,13 @@ def inherited(profile: Profile, env: Mapping[str, str]) -> dict[str, str]:
     if profile.launch.via != DOCKER_RUN:
         return dict(env)
     given = profile.launch.env
-    told = {name for name, value in given.items() if isinstance(value, str) and not is_secret(name, value)}
+    told = {name for name, value in given.items() if isinstance(value, str) and _told(name, value)}
     return {name: value for name, value in env.items() if name not in told}
+
+
+def _told(name: str, value: str) -> bool:
+    """Whether a container is told a value in words: one that is a secret, or the host's, it is given by its name."""
+    return not is_secret(name, value) and itself_in(name).search(value) is None
 
 
 def unit_name(profile: Profile) -> str:

@@ -16,7 +16,7 @@ from tests.local import desk as desk  # a fixture
 
 SHOW = """\
 import json, os, sys
-names = ("TOKEN", "GIVEN", "GONE", "COPIED")
+names = ("TOKEN", "GIVEN", "GONE", "COPIED", "LONGER")
 found = {name: os.environ.get(name) for name in names}
 with open(sys.argv[1], "w") as file:
     json.dump({"argv": sys.argv[2:], "env": found}, file)
@@ -38,6 +38,8 @@ async def test_a_server_gets_secrets_and_lacks_what_was_taken_away(
     out = tmp_path / "out.json"
     args = 'model-path = "m"\napi-key = { from = "env", name = "MY_KEY" }\nadmin-api-key = { from = "host-env", name = "HOME" }'
     env = 'TOKEN = { from = "env", name = "MY_TOKEN" }\nGIVEN = "1"\nGONE = false\nCOPIED = { from = "host-env", name = "HOME" }'
+    env += '\nLONGER = "/opt:${LONGER}:$LONGER"'
+    monkeypatch.setenv("LONGER", "/usr")
     desk.profile = parse_profile(profile_text(out, args, env), str(tmp_path / "p.toml"))
     state = await launching.launch(desk, desk.profile, launching.Preflight((), (), 1e6))
     run = await server.find_run(desk, str(state["folder"]).rsplit("/", 1)[-1])
@@ -46,7 +48,7 @@ async def test_a_server_gets_secrets_and_lacks_what_was_taken_away(
     home = Path.home()
     said = json.loads(out.read_text())
     assert said["argv"] == ["--model-path", "m", "--api-key", "hunter2", "--admin-api-key", str(home), "--port", "1"]
-    assert said["env"] == {"TOKEN": "hunter3", "GIVEN": "1", "GONE": None, "COPIED": str(home)}
+    assert said["env"] == {"TOKEN": "hunter3", "GIVEN": "1", "GONE": None, "COPIED": str(home), "LONGER": "/opt:/usr:/usr"}
     assert "hunter" not in " ".join(run.argv)
     kept = (Path(str(state["folder"])) / "launch.json").read_text()
     assert "hunter" not in kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from console.config.commands.lexer import Lexer, Part, Word
@@ -29,6 +29,10 @@ class Variable:
     """Set where a condition decides."""
     needs: frozenset[str] = frozenset()
     """Variables that its value was made of."""
+    unresolved: tuple[str, ...] = ()
+    """What in its value the text does not tell, as it is written."""
+    others: tuple[tuple[int, str | tuple[str, ...]], ...] = ()
+    """Lines and values that a condition may choose instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Field:
     """A dollar inside single quotes."""
     bare_braces: bool = False
     """Braces that a shell would not leave alone."""
+    open: bool = False
+    """An unquoted variable alone, of which nothing is known: it may be nothing, or several arguments."""
 
     def at_home(self) -> Field:
         """Return the field with `$HOME/` at its beginning as `~/`, which a profile can say."""
@@ -64,6 +70,7 @@ class _Building:
     started: bool = False
     unresolved: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    open: bool = False
 
 
 def expanded(word: Word, known: Mapping[str, Variable], *, split: bool = True) -> list[Field]:
@@ -91,6 +98,7 @@ def expanded(word: Word, known: Mapping[str, Variable], *, split: bool = True) -
             frozenset(one.used),
             single,
             bare,
+            one.open and one.unresolved == [one.text],
         )
         for one in built
         if one.started
@@ -105,6 +113,10 @@ def _take(part: Part, known: Mapping[str, Variable], built: list[_Building], spl
         last.text += part.text
         last.started = last.started or bool(part.text) or part.quoted
         return
+    if part.kind == "command" and (document := _DOCUMENT.fullmatch(part.text)) is not None:
+        read = _document(document, known)
+        _join(_split(read.text, read.unresolved) if split and not part.quoted else [read.text], built, read, last.open)
+        return
     if part.kind != "var":
         written = f"$(({part.text}))" if part.kind == "arithmetic" else f"$({part.text})"
         value = _sum(part.text, known) if part.kind == "arithmetic" else None
@@ -115,38 +127,96 @@ def _take(part: Part, known: Mapping[str, Variable], built: list[_Building], spl
     values, needed, missing = parameter(part.text, known)
     last.used |= needed
     if missing:
+        last.open = not (last.started or part.quoted)
         last.text += missing
         last.unresolved.append(missing)
         last.started = True
         return
-    pieces = values if part.quoted or not split else [piece for value in values for piece in _split(value)]
-    if len(values) == 1 and not part.quoted and split:
+    main = known.get(_name_of(part.text))
+    come = Field("", part.line, unresolved=main.unresolved if main is not None else (), used=frozenset(needed))
+    splits = split and not part.quoted
+    pieces = [piece for value in values for piece in _split(value, come.unresolved)] if splits else values
+    if len(values) == 1 and splits:
         if values[0][:1].isspace() and last.started and pieces:
             built.append(_Building(used=set(needed)))
-        _join(pieces, built, needed)
+        _join(pieces, built, come, True)
         if values[0][-1:].isspace() and pieces and built[-1].started:
             built.append(_Building())
         return
     if not pieces and part.quoted and not _is_list(part.text):
         pieces = [""]
-    _join(pieces, built, needed)
+    _join(pieces, built, come, splits)
 
 
-def _join(pieces: list[str], built: list[_Building], needed: set[str]) -> None:
+def _join(pieces: list[str], built: list[_Building], come: Field, open_: bool) -> None:
+    """Put pieces of a value behind what is built; `come` has what was used for them."""
     for number, piece in enumerate(pieces):
         if number:
-            built.append(_Building(used=set(needed)))
-        built[-1].text += piece
-        built[-1].started = True
-        built[-1].used |= needed
+            built.append(_Building())
+        last = built[-1]
+        last.open = open_ and not last.started
+        last.text += piece
+        last.started = True
+        last.used |= come.used
+        last.unresolved += [what for what in come.unresolved if what in piece]
+
+
+_DOCUMENT = re.compile(
+    r"\s*cat\s*<<-?\s*(?P<quote>['\"\\]?)(?P<end>\w+)['\"]?[ \t]*\n(?P<body>.*?)\n\s*(?P=end)\s*", re.DOTALL
+)
+"""`$(cat <<EOF …)`: a text, whatever runs."""
+
+
+def _document(found: re.Match[str], known: Mapping[str, Variable]) -> Field:
+    if found["quote"]:
+        return Field(found["body"], 0)
+    body = found["body"].replace('"', '\\"')
+    tokens = Lexer(f'"{body}"').tokens()
+    fields = [one for token in tokens if isinstance(token, Word) for one in expanded(token, known)]
+    return fields[0] if fields else Field("", 0)
+
+
+def _name_of(text: str) -> str:
+    match = _PARAMETER.fullmatch(text.removeprefix("!"))
+    return match["name"] if match is not None else ""
+
+
+def names_in(word: Word, known: Mapping[str, Variable]) -> set[str]:
+    """Return the variables of a word, and those that their values were made of."""
+    found: set[str] = set()
+    for part in word.parts:
+        if part.kind == "var" and (name := _name_of(part.text)):
+            found |= {name, *(known[name].needs if name in known else ())}
+    return found
+
+
+def assigning(word: Word, known: Mapping[str, Variable]) -> dict[str, Field]:
+    """Return the variables that `${NAME:=value}` in a word sets, where they are not set yet."""
+    found: dict[str, Field] = {}
+    for part in word.parts:
+        match = _PARAMETER.fullmatch(part.text) if part.kind == "var" else None
+        if match is None or not re.match(r":?=", match["rest"]):
+            continue
+        old = known.get(match["name"])
+        if old is None or (match["rest"].startswith(":") and not old.value):
+            fields = expanded(replace(word, parts=(replace(part, quoted=True),)), known)
+            found[match["name"]] = fields[0] if fields else Field("", word.line)
+    return found
 
 
 def _is_list(text: str) -> bool:
     return text in ("@", "*") or text.endswith(("[@]", "[*]"))
 
 
-def _split(value: str) -> list[str]:
-    return value.split()
+def _split(value: str, whole: Iterable[str] = ()) -> list[str]:
+    """Part a value at its blanks; never inside what is not known (`$(hostname -I)`)."""
+    kept = [what for what in dict.fromkeys(whole) if any(map(str.isspace, what))]
+    for number, what in enumerate(kept):
+        value = value.replace(what, f"\0{number}\0")
+    pieces = value.split()
+    for number, what in enumerate(kept):
+        pieces = [piece.replace(f"\0{number}\0", what) for piece in pieces]
+    return pieces
 
 
 def parameter(text: str, known: Mapping[str, Variable], depth: int = 0) -> tuple[list[str], set[str], str]:

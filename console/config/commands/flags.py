@@ -14,6 +14,7 @@ from console.domain.profile import ArgValue
 
 _NUMBER = re.compile(r"-?\d{1,18}|-?\d+\.\d+")
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_SWITCHES = ("enable-", "disable-", "no-", "skip-")
 _LONG = re.compile(r"--[A-Za-z0-9]")
 
 
@@ -52,6 +53,7 @@ def read_flags(words: Sequence[Field], spelled: Dialect, text: str, *, repair: b
     given = _given([one.at_home() for one in words], spelled, found)
     folded: dict[str, dict[str, object]] = {}
     for each in given:
+        each = _renamed(each, found)
         for value in each.values:
             found.unresolved += [(each.name, what, value.line) for what in value.unresolved]
         if spelled.dotted and "." in each.name:
@@ -71,6 +73,17 @@ def read_flags(words: Sequence[Field], spelled: Dialect, text: str, *, repair: b
     return found
 
 
+def _renamed(each: Given, found: Read) -> Given:
+    """Return what `-O` was before it was a level: the compilation's configuration."""
+    head, dot, rest = each.name.partition(".")
+    whole = bool(each.values) and each.values[0].text.startswith("{")
+    if head != "optimization-level" or not (dot or whole):
+        return each
+    said = "-O with more than a level is gone from present versions; written as --compilation-config"
+    found.notes.append(Note(WARNING, said, each.line, "compilation-config"))
+    return replace(each, name=f"compilation-config{dot}{rest}")
+
+
 def _given(words: Sequence[Field], spelled: Dialect, found: Read) -> list[Given]:
     given: list[Given] = []
     at = 0
@@ -86,6 +99,8 @@ def _given(words: Sequence[Field], spelled: Dialect, found: Read) -> list[Given]
         while value is None and at < len(words) and _is_value(words[at].text):
             if canonical in spelled.switches and words[at].text.lower() not in ("true", "false"):
                 break
+            if words[at].open and (values or canonical.startswith(_SWITCHES)):
+                break  # it stands for flags of its own, or for nothing
             values.append(words[at])
             at += 1
         given.append(Given(name, tuple(values), one.line))
@@ -117,6 +132,11 @@ def _is_value(text: str) -> bool:
 
 
 def _loose(one: Field, given: list[Given], spelled: Dialect, found: Read) -> None:
+    if one.open and (given or not spelled.positional):
+        name = re.sub(r"\W", "", one.text)
+        said = f"{one.text} is not defined in this text and may hold flags: left out; --set {name}=… fills it in"
+        found.notes.append(Note(WARNING, said, one.line, name))
+        return
     if one.text.startswith("-"):
         said = f"{one.text} has one dash and is no short flag of {spelled.kind} that is known: left out"
         found.notes.append(Note(WARNING, said, one.line, one.text.lstrip("-"), f"-{one.text}"))
@@ -183,7 +203,10 @@ def _fold(each: Given, folded: dict[str, dict[str, object]], found: Read) -> Non
     text = " ".join(one.text for one in each.values)
     value: object = True if not each.values else parsed(text)
     if each.values and value is None and text != "null":
-        value = text
+        value = _readable(text)
+    if path[-1].endswith("+"):  # a list, item by item
+        path[-1] = path[-1][:-1]
+        value = [item if (made := parsed(item)) is None else made for item in text.split(",")]
     at: dict[str, object] = folded.setdefault(name, {})
     for key in path[:-1]:
         below = at.setdefault(key, {})
@@ -191,10 +214,22 @@ def _fold(each: Given, folded: dict[str, dict[str, object]], found: Read) -> Non
             found.notes.append(Note(WARNING, f"--{each.name}: {key} has a value already", each.line, name))
             return
         at = below
-    if path[-1] in at:
+    had = at.get(path[-1])
+    if isinstance(had, list) and isinstance(value, list):
+        value = [*had, *value]
+    elif path[-1] in at:
         found.notes.append(Note(WARNING, f"--{each.name} given twice: the last one counts", each.line, name))
     at[path[-1]] = value
     found.lines.setdefault(name, each.line)
+
+
+def _readable(text: str) -> object:
+    """Return the number that `32k` or `80G` means in a part of a JSON value, else the text."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgtKMGT])", text)
+    if match is None:
+        return text
+    power = "kmgt".index(match[2].lower()) + 1
+    return int(float(match[1]) * (1000**power if match[2].islower() else 1024**power))
 
 
 def _merge(name: str, value: dict[str, object], found: Read) -> None:

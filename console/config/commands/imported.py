@@ -9,12 +9,22 @@ from pathlib import PurePosixPath
 
 from console.config.commands.dialects import Dialect
 from console.config.commands.expand import Field
-from console.config.commands.flags import Read, read_flags
-from console.config.commands.launches import Found, Launch, environment_of, find_launches, launched, uncertain
+from console.config.commands.flags import Read, read_flags, value_text
+from console.config.commands.launches import (
+    Found,
+    Launch,
+    environment_of,
+    find_launches,
+    interpreter,
+    launched,
+    start_words,
+    uncertain,
+)
 from console.config.commands.notes import ERROR, NOTE, WARNING, Note
 from console.config.commands.plain import is_argument_list, plain_commands
 from console.config.commands.script import Command, read_script
 from console.config.commands.tidy import tidied
+from console.config.commands.units import as_script
 from console.config.commands.wrappers import Wrapping
 from console.config.secrecy import is_secret, is_secret_name
 from console.domain.profile import (
@@ -29,6 +39,7 @@ from console.domain.profile import (
     Secret,
     SlurmSection,
     SystemdSection,
+    itself_in,
 )
 from console.errors import UsageError
 
@@ -91,7 +102,7 @@ def import_text(
     """
     clean_text, said = tidied(text)
     if shell and not is_argument_list(clean_text):
-        script = read_script(clean_text, known)
+        script = read_script(as_script(clean_text), known)
         found = find_launches(script)
     else:
         found = _unshelled(clean_text)
@@ -153,15 +164,19 @@ def _imported(launches: list[Launch], pick: int, found: Found, name: str, *, rep
     notes += read.notes
     for variable, known in uncertain(launch).items():
         said = f"{variable} is set where a condition decides: its value at line {known.line} was taken"
+        others = [f"{_quoted(value)} of line {line}" for line, value in known.others]
+        said += f" ({_quoted(known.value)}), not {', '.join(others)}" if others else ""
         notes.append(Note(WARNING, said, known.line, variable))
     _positional(read, launch.spelled, notes)
     count = len(read.args)
     port = _port(read, launch, notes)
     env, unset, secret_args = _environment(launch, read, notes)
+    for what in re.findall(r"\$\{?\w+\}?|\$\(.*\)", launch.wrapping.workdir):
+        notes.append(_unresolved("workdir", what, launch.command.line))
     _unknown(read, secret_args, notes)
     section = LaunchSection(port, launch.wrapping.workdir, dict(read.args), env, unset, secret_args)
     section = _launched_via(section, launch.wrapping)
-    engine = EngineSection(launch.spelled.kind, _python(launch, found), _start(launch, found))
+    engine = EngineSection(launch.spelled.kind, interpreter(launch), start_words(launch))
     runtime = launch.wrapping.runtime if launch.wrapping.container else ""
     host = HostSection(launch.wrapping.ssh, launch.wrapping.container, runtime or "docker")
     profile = Profile(name or _name(read, launch.spelled), "", _title(read, launch.spelled), host, engine, section)
@@ -228,12 +243,20 @@ def _with_lost(launch: Launch, launches: list[Launch], found: Found, repair: boo
 
 def _positional(read: Read, spelled: Dialect, notes: list[Note]) -> None:
     for number, one in enumerate(read.positional):
-        if number == 0 and spelled.positional and spelled.model not in read.args:
+        named = any(spelled.canonical(name) == spelled.model for name in read.args)
+        if number == 0 and not named and not (one.text.startswith("-") or " " in one.text):
             read.args = {spelled.model: one.text, **read.args}
             read.lines[spelled.model] = one.line
             read.unresolved += [(spelled.model, what, one.line) for what in one.unresolved]
+            if not spelled.positional:
+                said = f"{one.text} stands without a flag: read as --{spelled.model}"
+                notes.append(Note(WARNING, said, one.line, spelled.model))
         else:
             notes.append(Note(WARNING, f"{one.text} belongs to no flag: left out", one.line))
+
+
+def _quoted(value: str | tuple[str, ...]) -> str:
+    return repr(value_text(value)) if value else "nothing"
 
 
 def _port(read: Read, launch: Launch, notes: list[Note]) -> int:
@@ -248,6 +271,8 @@ def _port(read: Read, launch: Launch, notes: list[Note]) -> int:
             else f"no --port: {default} is written"
         )
         severity = WARNING if given is not None else NOTE
+        if isinstance(given, str) and (variable := _ITSELF.fullmatch(given)) is not None:
+            said += f"; --set {variable[1]}=… fills it in"
         notes.append(Note(severity, said, read.lines.get("port", 0), "port"))
     for mapped in launch.wrapping.ports:
         outside, _, inside = mapped.rpartition(":")
@@ -285,9 +310,12 @@ def _variable(name: str, one: Field, notes: list[Note]) -> str | Secret:
             notes.append(Note(WARNING, said, one.line, name))
         other = itself[1] if itself is not None and itself[1] != name else ""
         return Secret(source, other) if one.text else ""
-    if itself is not None and itself[1] == name:
-        return Secret("host-env" if _HOST.fullmatch(one.text) else "env")
+    if itself is not None and itself[1] == name and _HOST.fullmatch(one.text):
+        return Secret("host-env")
     for what in one.unresolved:
+        if itself_in(name).fullmatch(what):
+            notes.append(Note(NOTE, f"{name} is made longer: {what} is the host's", one.line, name))
+            continue
         notes.append(_unresolved(name, what, one.line))
     return one.text
 
@@ -326,35 +354,6 @@ def _unresolved(key: str, what: str, line: int) -> Note:
     else:
         said = f"{what} is not run and not known: kept as it stands, write its result"
     return Note(WARNING, said, line, key)
-
-
-def _python(launch: Launch, found: Found) -> str:
-    program = launch.program[0].text if launch.program else ""
-    if launch.spelled.usual[0] == "llama-server":
-        return ""  # no interpreter starts it
-    if "python" not in program.rsplit("/", 1)[-1]:
-        return (
-            f"{program.rsplit('/', 1)[0]}/python3"
-            if "/" in program
-            else f"{found.activated}/python3" * bool(found.activated)
-        )
-    if "/" not in program and found.activated:
-        return f"{found.activated}/{program}"
-    return "" if program == "python3" else program
-
-
-def _start(launch: Launch, found: Found) -> tuple[str, ...]:
-    """Return the words before the arguments; nothing where they are those that tokwatt uses anyway."""
-    program = [one.text for one in launch.program]
-    if not program:
-        return ()
-    if found.activated and "/" not in program[0]:
-        program[0] = f"{found.activated}/{program[0]}"
-    usual = launch.spelled.usual
-    if usual[0] == "python3":
-        usual = (program[0], *usual[1:])
-    words = (*(one.text for one in launch.wrapping.prefix), *program)
-    return () if words == usual else words
 
 
 def _number(read: Read, name: str, default: int) -> int:

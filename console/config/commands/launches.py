@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from console.config.commands.dialects import DIALECTS, Dialect
 from console.config.commands.expand import Field, Variable
 from console.config.commands.notes import NOTE, WARNING, Note
 from console.config.commands.script import Command, Script, read_script
+from console.config.commands.units import as_script
 from console.config.commands.wrappers import WRAPPERS, Inner, Wrapping
 from console.domain.profile import DOCKER_RUN
 
@@ -21,8 +23,14 @@ _SYSTEM = re.compile(
     r"(?:SGLANG|SGL|VLLM|NCCL|CUDA|HF|HUGGING|TRANSFORMERS|TORCH|PYTORCH|OMP|MKL|FLASHINFER|TRITON|LD|PYTHON|RAY|UCX|GLOO|"
     r"NVSHMEM|DEEP|HIP|ROCM|HSA|AITER|TOKENIZERS|LLAMA|GGML|http|https|no|HTTP|HTTPS|NO)_|PATH$|TOKENIZERS|PYTHON"
 )
+_FLAG = re.compile(r"--?[A-Za-z]")
 _DEPTH_LIMIT = 6
-_SILENT = frozenset(["[", "[[", "test", "true", "false", ":", "echo", "printf", "---", "set", "shopt", "exit"])
+_WRITERS = frozenset(["cat", "tee"])
+_READERS = frozenset(["bash", "sh", "zsh", "dash"]) | _WRITERS
+"""Programs that a here-document with a launch may be given to."""
+_SILENT = frozenset(
+    ["[", "[[", "((", "test", "true", "false", ":", "echo", "printf", "---", "set", "shopt", "exit", "break", "disown"]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ class Found:
     """Lines that begin with a flag, where the line above lost its backslash, and where their output goes."""
     workdir: str = ""
     activated: str = ""
-    """Folder of a virtual environment that was switched to."""
+    """Folder of a virtual environment that was switched to last."""
 
 
 def find_launches(script: Script, depth: int = 0) -> Found:
@@ -61,12 +69,15 @@ def find_launches(script: Script, depth: int = 0) -> Found:
         launch = launched(command, script.text, depth)
         if launch is not None:
             wrapping = launch.wrapping
+            wrapping.activated = wrapping.activated or found.activated
             if wrapping.via != DOCKER_RUN:  # a container has its own folders
                 wrapping.workdir = wrapping.workdir or found.workdir
             if depth == 0:
                 jobs.batch_lines(script.text, wrapping)
-            found.launches.append(replace(launch, log=_log(script.commands, index, wrapping)))
-        elif command.words[0].text.startswith("-") and len(command.words[0].text) > 1:
+            written = command.document is not None and command.words[0].text in _WRITERS
+            log = "" if written else _log(script.commands, index, wrapping)
+            found.launches.append(replace(launch, log=launch.log or log))
+        elif _FLAG.match(command.words[0].text):
             found.lost.append((command, _log(script.commands, index, Wrapping())))
         else:
             _aside(command, found, script)
@@ -100,22 +111,43 @@ def launched(command: Command, text: str, depth: int = 0) -> Launch | None:
             return None
         peeled = jobs.peel(words, wrapping) if name in jobs.LAUNCHERS else WRAPPERS[name](words, wrapping)
         if isinstance(peeled, Inner):
-            return _inside(peeled, command, wrapping, depth)
+            return _inside(peeled, command, wrapping, depth) or _in_document(command, wrapping, depth)
+        if not peeled and name in _READERS:
+            return _in_document(command, wrapping, depth)
         words = peeled
     return None
 
 
-def _inside(inner: Inner, command: Command, around: Wrapping, depth: int) -> Launch | None:
-    """Return the launch in a text that was given to another shell."""
+def _in_document(command: Command, around: Wrapping, depth: int) -> Launch | None:
+    """Return the launch in the here-document that a shell reads, or that is written into a script."""
+    document = command.document
+    if document is None:
+        return None
+    variables = {} if document.plain else command.variables
+    return _inside(Inner(document.text, document.line), command, around, depth, variables)
+
+
+def _inside(
+    inner: Inner, command: Command, around: Wrapping, depth: int, filled: Mapping[str, Variable] | None = None
+) -> Launch | None:
+    """Return the launch in a text that was given to another shell.
+
+    Args:
+        inner: The text.
+        command: What gives it.
+        around: What was found around it.
+        depth: How deep it is.
+        filled: Variables that the outer shell fills in.
+    """
     if depth > _DEPTH_LIMIT:
         return None
     known = {
         name: variable.value
         for name, variable in command.variables.items()
-        if variable.exported and isinstance(variable.value, str)
+        if (variable.exported or (filled and name in filled)) and isinstance(variable.value, str)
     }
     known |= {name: one.text for name, one in around.env.items()}
-    inside = find_launches(read_script(inner.text, known), depth + 1)
+    inside = find_launches(read_script(as_script(inner.text), known), depth + 1)
     for launch in inside.launches[:1]:
         each = launch.command
         within = launch.wrapping
@@ -132,7 +164,7 @@ def _inside(inner: Inner, command: Command, around: Wrapping, depth: int) -> Lau
         elif around.via:
             for name in ("via", "options", "name", "entrypoint", "partition", "manager", "properties"):
                 setattr(within, name, getattr(around, name))
-        for name in ("container", "runtime", "image", "ssh", "workdir"):
+        for name in ("container", "runtime", "image", "ssh", "workdir", "activated"):
             setattr(within, name, getattr(within, name) or getattr(around, name))
         first = inner.line - 1
         words = tuple(replace(one, line=one.line + first) for one in launch.words)
@@ -182,6 +214,8 @@ def _log(commands: Sequence[Command], index: int, found: Wrapping) -> str:
     command, log = commands[index], ""
     said = []
     for redirect in command.redirects:
+        if redirect.document is not None:
+            continue
         said.append(f"{redirect.sign}{'' if redirect.sign.endswith('&') else ' '}{redirect.target}")
         if redirect.sign.lstrip("12&") in (">", ">>", ">|") and redirect.target != "/dev/null":
             log = log or redirect.target
@@ -218,6 +252,8 @@ def _aside(command: Command, found: Found, script: Script) -> None:
         found.notes.append(Note(WARNING, said, command.line))
     elif command.piped_from is None and name not in _SILENT:
         found.notes.append(Note(NOTE, f"{shown}: not kept, and nothing of it was run", command.line))
+    if command.document is not None:
+        found.notes.append(Note(NOTE, "a here-document is not read", command.document.line))
 
 
 def _sourced(path: str, line: int, found: Found) -> None:
@@ -261,7 +297,7 @@ def environment_of(launch: Launch) -> tuple[dict[str, Field], list[str]]:
         if name in built and not _SYSTEM.match(name):
             left.append(name)
         else:
-            env[name] = Field(variable.value, variable.line)
+            env[name] = Field(variable.value, variable.line, unresolved=variable.unresolved)
     env.update(launch.wrapping.env)
     return env, left
 
@@ -269,5 +305,35 @@ def environment_of(launch: Launch) -> tuple[dict[str, Field], list[str]]:
 def uncertain(launch: Launch) -> dict[str, Variable]:
     """Return the variables in its words and its environment that a condition decides."""
     known: Mapping[str, Variable] = launch.command.variables
-    names = {name for one in launch.words for name in one.used} | environment_of(launch)[0].keys()
+    names = {*launch.command.used, *(name for one in launch.words for name in one.used), *environment_of(launch)[0]}
     return {name: known[name] for name in sorted(names) if name in known and known[name].uncertain}
+
+
+def interpreter(launch: Launch) -> str:
+    """Return the interpreter that a launch names, or whose environment it was switched to; empty for `python3`."""
+    program = launch.program[0].text if launch.program else ""
+    activated, workdir = launch.wrapping.activated, launch.wrapping.workdir
+    if launch.spelled.usual[0] == "llama-server":
+        return ""  # no interpreter starts it
+    if "python" not in program.rsplit("/", 1)[-1]:
+        program = f"{program.rsplit('/', 1)[0]}/python3" if "/" in program else f"{activated}/python3" * bool(activated)
+    elif "/" not in program and activated:
+        program = f"{activated}/{program}"
+    if "/" in program and program[0] not in "/~$" and workdir.startswith(("/", "~")):
+        program = posixpath.normpath(posixpath.join(workdir, program))
+    return "" if program == "python3" else program
+
+
+def start_words(launch: Launch) -> tuple[str, ...]:
+    """Return the words before the arguments; nothing where they are those that tokwatt uses anyway."""
+    program = [one.text for one in launch.program]
+    activated = launch.wrapping.activated
+    if not program:
+        return ()
+    if activated and "/" not in program[0]:
+        program[0] = f"{activated}/{program[0]}"
+    usual = launch.spelled.usual
+    if usual[0] == "python3":
+        usual = (program[0], *usual[1:])
+    words = (*(one.text for one in launch.wrapping.prefix), *program)
+    return () if words == usual else words

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from console.config.commands.notes import NOTE, WARNING, Note
+from console.config.commands.notes import WARNING, Note
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=$")
+_CONTINUED = re.compile(r"\\([ \t]*(?:[ \t]#[^\n]*)?)(?:\n|\Z)")
+"""A backslash at the end of a line, and what was left behind it by mistake."""
+_SUM = re.compile(r"\(\([^\n]*?\)\)(?=[\s;&|]|\Z)")
 _OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "(", ")", "\n")
 _REDIRECT = re.compile(r"(?:\d+|&)?(?:>>|>\||>&|>|<<<|<<-|<<|<&|<)|&>>|&>")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "0": "\0"}
@@ -52,6 +55,16 @@ class Operator:
     redirect: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The lines of one here-document."""
+
+    text: str
+    line: int
+    plain: bool
+    """Its end was quoted: a dollar stays a dollar."""
+
+
 Token = Word | Operator
 
 
@@ -63,7 +76,9 @@ class Lexer:
         self.at = 0
         self.line = 1
         self.notes: list[Note] = []
-        self._documents: list[tuple[str, bool]] = []
+        self.documents: list[Document] = []
+        """The here-documents in the order of their signs."""
+        self._documents: list[tuple[Word, bool]] = []
         """Ends of here-documents that begin on the next line, and whether their tabs go."""
 
     def tokens(self) -> list[Token]:
@@ -79,20 +94,23 @@ class Lexer:
     def _after(self, token: Token, found: list[Token]) -> None:
         before = found[-2] if len(found) > 1 else None
         if isinstance(token, Word) and isinstance(before, Operator) and before.text in ("<<", "<<-"):
-            self._documents.append(("".join(part.text for part in token.parts), before.text == "<<-"))
+            self._documents.append((token, before.text == "<<-"))
         if isinstance(token, Operator) and token.text == "\n" and self._documents:
-            self._skip_documents()
+            self._take_documents()
 
-    def _skip_documents(self) -> None:
-        for end, tabs in self._documents:
-            self.notes.append(Note(NOTE, "a here-document is not read", self.line))
+    def _take_documents(self) -> None:
+        for word, tabs in self._documents:
+            end, first, lines = "".join(part.text for part in word.parts), self.line, []
             while self.at < len(self.text):
                 stop = self.text.find("\n", self.at)
                 stop = len(self.text) if stop < 0 else stop
                 line = self.text[self.at : stop]
                 self._move(stop + 1)
-                if (line.lstrip("\t") if tabs else line) == end:
+                if (line := line.lstrip("\t") if tabs else line).rstrip() == end:
                     break
+                lines.append(line)
+            plain = any(part.quoted for part in word.parts)
+            self.documents.append(Document("\n".join(lines), first, plain))
         self._documents = []
 
     def _move(self, to: int) -> None:
@@ -102,11 +120,12 @@ class Lexer:
 
     def _continued(self) -> bool:
         """Step over a backslash at a line's end, blanks behind it included; say whether there was one."""
-        match = re.compile(r"\\([ \t]*)(?:\n|\Z)").match(self.text, self.at)
+        match = _CONTINUED.match(self.text, self.at)
         if match is None:
             return False
         if match[1] and match.end() < len(self.text):
-            said = "a blank behind the backslash: a shell would end the command here; read as a continuation"
+            what = "a comment" if "#" in match[1] else "a blank"
+            said = f"{what} behind the backslash: a shell would end the command here; read as a continuation"
             self.notes.append(Note(WARNING, said, self.line))
         self._move(match.end())
         return True
@@ -126,6 +145,9 @@ class Lexer:
         if (redirect := _REDIRECT.match(self.text, self.at)) is not None:
             self.at = redirect.end()
             return Operator(redirect[0], line, redirect=True)
+        if sign == "(" and (sum_ := _SUM.match(self.text, self.at)) is not None:
+            self.at = sum_.end()
+            return Word((Part("((", line=line), Part(sum_[0][2:], quoted=True, line=line)), line, sum_.start(), self.at)
         for text in _OPERATORS:
             if self.text.startswith(text, self.at):
                 self._move(self.at + len(text))

@@ -6,14 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from console.config.commands.expand import Field, Variable, expanded
-from console.config.commands.lexer import Lexer, Token, Word
+from console.config.commands.expand import Field, Variable, assigning, expanded, names_in
+from console.config.commands.lexer import Document, Lexer, Token, Word
 from console.config.commands.notes import WARNING, Note
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _OPENING = frozenset(["if", "then", "else", "elif", "while", "until", "do", "{", "!", "time"])
 _CLOSING = frozenset(["fi", "done", "esac", "}"])
 _DECLARING = frozenset(["export", "declare", "typeset", "local", "readonly"])
+_TESTS = frozenset(["[", "[[", "test", "(("])
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Redirect:
     sign: str
     target: str
     line: int
+    document: Document | None = None
+    """What a here-document holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,13 @@ class Command:
     """Variables taken out of the environment so far."""
     piped_from: int | None = None
     """Index of the command whose output it reads."""
+    used: frozenset[str] = frozenset()
+    """Variables in its words, also those that come to nothing."""
+
+    @property
+    def document(self) -> Document | None:
+        """What it reads from a here-document."""
+        return next((one.document for one in reversed(self.redirects) if one.document is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +78,18 @@ def read_script(text: str, known: Mapping[str, str] | None = None) -> Script:
         known: Variables that the operator gives.
     """
     lexer = Lexer(text)
-    reader = _Reader({name: Variable(value) for name, value in (known or {}).items()})
-    reader.read(lexer.tokens())
+    tokens = lexer.tokens()
+    reader = _Reader({name: Variable(value) for name, value in (known or {}).items()}, lexer.documents)
+    reader.read(tokens)
     return Script(text, tuple(reader.commands), (*lexer.notes, *reader.notes))
 
 
 class _Reader:
-    def __init__(self, known: dict[str, Variable]) -> None:
+    def __init__(self, known: dict[str, Variable], documents: list[Document]) -> None:
         self.given = frozenset(known)
+        self._documents = iter(documents)
+        self._guarded = False
+        """Whether what comes now depends on how the command before it ended."""
         self.known = known
         self.unset: list[str] = []
         self.commands: list[Command] = []
@@ -93,12 +107,13 @@ class _Reader:
             at += 1
             if isinstance(token, Word):
                 words.append(token)
+            elif _is_test(words):
+                pass  # `[[ a || b ]]`: signs inside a test part no commands
             elif token.redirect:
                 target = tokens[at] if at < len(tokens) else None
                 if isinstance(target, Word):
                     at += 1
-                    name = "".join(one.text for one in expanded(target, self.known))
-                    redirects.append(Redirect(token.text, name, token.line))
+                    redirects.append(self._redirect(token.text, target, token.line))
             else:
                 before = len(self.commands)
                 self._command(words, redirects, token.text, piped)
@@ -107,10 +122,19 @@ class _Reader:
                 words, redirects = [], []
         self._command(words, redirects, "\n", piped)
 
+    def _redirect(self, sign: str, target: Word, line: int) -> Redirect:
+        if sign in ("<<", "<<-"):
+            return Redirect(sign, target.plain(), line, next(self._documents, None))
+        return Redirect(sign, "".join(one.text for one in expanded(target, self.known)), line)
+
     def _command(self, words: list[Word], redirects: list[Redirect], end: str, piped: int | None) -> None:
         words = self._past_keywords(words)
-        if not words:
-            return
+        if words:
+            self._take(words, redirects, end, piped)
+        tested = bool(words) and words[0].parts[:1] != () and words[0].parts[0].text in _TESTS
+        self._guarded = end == "||" or (end == "&&" and (self._guarded or tested))
+
+    def _take(self, words: list[Word], redirects: list[Redirect], end: str, piped: int | None) -> None:
         assignments: list[Assignment] = []
         at = 0
         while at < len(words) and (found := self._assignment(words[at], assignments)) is not None:
@@ -119,7 +143,7 @@ class _Reader:
         rest = words[at:]
         if not rest:
             for one in assignments:
-                self._set(one.name, one.value.text, one.line, needs=one.value.used)
+                self._set(one.name, one.value, one.line)
             return
         self._simple(assignments, rest, redirects, end, piped)
 
@@ -129,6 +153,10 @@ class _Reader:
         name = rest[0].plain()
         if name in _DECLARING and self._declare(name, rest[1:]):
             return
+        if name == ":":
+            for word in rest[1:]:  # `: "${NAME:=value}"`
+                for key, value in assigning(word, self.known).items():
+                    self._set(key, value, word.line)
         fields = [one for word in rest for one in expanded(word, self.known)]
         if name == "unset":
             for one in fields[1:]:
@@ -154,6 +182,7 @@ class _Reader:
                     dict(self.known),
                     tuple(self.unset),
                     piped,
+                    frozenset(each for word in rest for each in names_in(word, self.known)),
                 )
             )
 
@@ -172,9 +201,9 @@ class _Reader:
                 return words
         return words
 
-    def _assignment(self, word: Word, before: list[Assignment]) -> Assignment | None:
+    def _assignment(self, word: Word, before: list[Assignment], *, quoted: bool = False) -> Assignment | None:
         first = word.parts[0] if word.parts else None
-        if first is None or first.kind != "text" or first.quoted:
+        if first is None or first.kind != "text" or (first.quoted and not quoted):
             return None
         match = _ASSIGNED.fullmatch(first.text)
         if match is None:
@@ -183,14 +212,18 @@ class _Reader:
         if word.array is not None:
             self._set_array(name, word, append=bool(match[2]))
             return Assignment(name, Field("", word.line), word.line)
-        seen = {**self.known, **{one.name: Variable(one.value.text) for one in before}}
+        seen = {
+            **self.known,
+            **{one.name: Variable(one.value.text, unresolved=one.value.unresolved) for one in before},
+        }
         value = expanded(replace(word, parts=(replace(first, text=match[3]), *word.parts[1:])), seen, split=False)
         field = value[0] if value else Field("", word.line, word.start, word.end, word.line)
         if match[2]:
             old = self.known.get(name)
             had = old.value if old is not None and isinstance(old.value, str) else ""
             needs = field.used | (old.needs if old is not None else frozenset())
-            field = replace(field, text=had + field.text, used=needs)
+            open_ = (*(old.unresolved if old is not None else ()), *field.unresolved)
+            field = replace(field, text=had + field.text, used=needs, unresolved=open_)
         return Assignment(name, field, word.line)
 
     def _set_array(self, name: str, word: Word, *, append: bool) -> None:
@@ -201,18 +234,26 @@ class _Reader:
             before = old.value if isinstance(old.value, tuple) else (old.value,)
         needs = frozenset(each for one in fields for each in one.used) | (old.needs if append and old else frozenset())
         values = (*before, *(one.text for one in fields))
-        self.known[name] = Variable(values, word.line, uncertain=self._depth > 0, needs=needs)
+        self._keep(
+            name, Variable(values, word.line, needs=needs, unresolved=_unresolved(fields, old if append else None))
+        )
 
-    def _set(
-        self, name: str, value: str, line: int, *, exported: bool = False, needs: frozenset[str] = frozenset()
-    ) -> None:
+    def _set(self, name: str, value: Field, line: int, *, exported: bool = False) -> None:
         old = self.known.get(name)
-        if name in self.given or (old is not None and isinstance(old.value, tuple) and not value):
+        if name in self.given or (old is not None and isinstance(old.value, tuple) and not value.text):
             return  # the operator's word stands; an array was set by its own way
         out = exported or (old is not None and old.exported)
-        self.known[name] = Variable(value, line, out, self._depth > 0, needs)
+        self._keep(name, Variable(value.text, line, out, needs=value.used, unresolved=value.unresolved))
         if out:
             self.unset = [other for other in self.unset if other != name]
+
+    def _keep(self, name: str, made: Variable) -> None:
+        """Set a variable; where a condition decides, remember what else it may be."""
+        old = self.known.get(name)
+        if self._depth or self._guarded:
+            others = (*old.others, (old.line, old.value)) if old is not None and old.value != made.value else ()
+            made = replace(made, uncertain=True, others=others)
+        self.known[name] = made
 
     def _declare(self, word: str, rest: list[Word]) -> bool:
         """Take an `export`; `False` when it looks like a launch that lost its place."""
@@ -225,9 +266,9 @@ class _Reader:
                 exported = exported or "x" in plain
                 options = options or len(plain) > 3
                 continue
-            found = self._assignment(each, [])
+            found = self._assignment(each, [], quoted=True)
             if found is not None and each.array is None:
-                self._set(found.name, found.value.text, found.line, exported=exported, needs=found.value.used)
+                self._set(found.name, found.value, found.line, exported=exported)
             elif found is None:
                 names.append(each)
         odd = [each for each in names if not re.fullmatch(r"[A-Za-z_]\w*", each.plain())]
@@ -236,3 +277,13 @@ class _Reader:
             if exported and each not in odd and (known := self.known.get(each.plain())) is not None:
                 self.known[each.plain()] = replace(known, exported=True)
         return not strange or not (odd or options or len(strange) > 1)
+
+
+def _is_test(words: list[Word]) -> bool:
+    """Return whether `[[` stands open."""
+    texts = [word.plain() for word in words]
+    return "[[" in texts[:2] and "]]" not in texts
+
+
+def _unresolved(fields: list[Field], before: Variable | None) -> tuple[str, ...]:
+    return (*(before.unresolved if before is not None else ()), *(what for one in fields for what in one.unresolved))

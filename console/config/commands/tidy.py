@@ -7,6 +7,9 @@ import re
 from console.config.commands.notes import NOTE, WARNING, Note
 
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"', "‘": "'", "’": "'", "‚": "'", "‛": "'"})
+_QUOTED = re.compile("[“„‟]([^“”„‟']*\"[^“”„‟']*)”")
+"""A typographic pair around plain quotes: it was a single quote before an editor had it."""
+_FOREIGN_END = re.compile(r"(?<=\s)[\^`](?=\s*$)")
 _BLANKS = re.compile("[\u00a0\u2007\u202f\u2009\u200a\u3000]")
 _UNSEEN = re.compile("[\u200b\u200c\u200d\u2060\ufeff]")
 _LONG_DASH = re.compile(r"(?<=\s)(?:[\u2012-\u2015\u2212]-?|-[\u2012-\u2015\u2212])(?=[A-Za-z])")
@@ -31,7 +34,7 @@ def _line(line: str, number: int, notes: list[Note]) -> str:
     if _UNSEEN.search(line):
         line = _UNSEEN.sub("", line)
         notes.append(Note(WARNING, "characters without width were taken out", number))
-    if (plain := line.translate(_QUOTES)) != line:
+    if (plain := _QUOTED.sub(r"'\1'", line).translate(_QUOTES)) != line:
         line = plain
         notes.append(Note(WARNING, "typographic quotes were read as plain ones", number))
     if _BLANKS.search(line):
@@ -40,6 +43,9 @@ def _line(line: str, number: int, notes: list[Note]) -> str:
     if (plain := _LONG_DASH.sub("--", line)) != line:
         line = plain
         notes.append(Note(WARNING, "a typographic dash was read as --", number))
+    if (plain := _FOREIGN_END.sub(r"\\", line)) != line and line.count("`") % 2 == (line.rstrip()[-1] == "`"):
+        line = plain
+        notes.append(Note(WARNING, "the continuation sign of another shell was read as a backslash", number))
     if (prompt := _PROMPT.match(line)) is not None:
         line = line[prompt.end() :]
     return line

@@ -23,6 +23,8 @@ class Wrapping:
     prefix: list[Field] = field(default_factory=list)
     """Words that stay in front of the engine's own: `numactl --membind=0`."""
     workdir: str = ""
+    activated: str = ""
+    """Folder of the virtual environment that it starts in."""
     container: str = ""
     runtime: str = ""
     image: str = ""
@@ -219,6 +221,17 @@ def _multiplexer(words: Sequence[Field], found: Wrapping) -> Peeled:
     return Inner(rest[0].text, rest[0].line) if len(rest) == 1 else rest
 
 
+def _eval(words: Sequence[Field], found: Wrapping) -> Peeled:
+    return Inner(" ".join(one.text for one in words[1:]), words[0].line)
+
+
+def _writer(words: Sequence[Field], found: Wrapping) -> Peeled:
+    found.say(
+        NOTE, f"{' '.join(one.text for one in words)}: what it writes is read, and nothing is written", words[0].line
+    )
+    return []
+
+
 def _kubectl(words: Sequence[Field], found: Wrapping) -> Peeled:
     for at, one in enumerate(words):
         if one.text == "--":
@@ -279,6 +292,9 @@ WRAPPERS: dict[str, Callable[[Sequence[Field], Wrapping], Peeled]] = {
     "micromamba": _run_verb(_CONDA),
     "nsys": _run_verb(_PROFILERS, ("profile", "launch")),
     "uvx": _uvx,
+    "eval": _eval,
+    "cat": _writer,
+    "tee": _writer,
     "bash": _shell,
     "sh": _shell,
     "zsh": _shell,

@@ -35,11 +35,13 @@ _CONFIG = re.compile(r"Initializing a (?:V\d )?LLM engine \(v(?P<version>[^)]*)\
 
 
 def command(profile: Profile) -> tuple[str, ...]:
-    """Return the exact argument list of a launch: the model has no flag, and stands first."""
+    """Return the exact argument list of a launch: the model stands first, behind `serve` without its flag."""
     args = {name: value for name, value in profile.launch.args.items() if name not in MODEL}
     model = next((profile.launch.args[name] for name in MODEL if name in profile.launch.args), None)
     start = profile.engine.command or (profile.engine.python or "python3", "-m", MODULE, "serve")
     named = [model] if isinstance(model, str) else []
+    if named and start[-1] != "serve":
+        named.insert(0, "--model")  # `api_server` takes a model without its flag, and serves its default all the same
     return (*start, *named, *argv.words_of(args, REPEATED), "--port", str(profile.launch.port))
 
 
