@@ -49,7 +49,7 @@ def run_fields(run: Run) -> Mapping[str, Any]:
         "port": run.port,
         "pid": process.pid if process else None,
         "start_ticks": process.start_ticks if process else None,
-        "session": process.session if process else None,
+        "session": process.session or None if process else None,
         "started_at": moment(run.started_at),
         "ready_at": moment(run.ready_at),
         "ended_at": moment(run.ended_at),
@@ -113,7 +113,7 @@ def run_lines(run: Run) -> Iterator[str]:
     if run.reason:
         yield f"  {run.phase.value} - {run.reason}"
     if run.process:
-        yield f"  process   pid {run.process.pid}, session {run.process.session}"
+        yield f"  process   pid {run.process.pid}" + f", session {run.process.session}" * bool(run.process.session)
     if run.unit is not None:
         unit = run.unit
         where, why = f" on {unit.node}" * bool(unit.node), f" ({unit.reason})" * bool(unit.reason)
@@ -121,7 +121,8 @@ def run_lines(run: Run) -> Iterator[str]:
             unit.id not in ("", unit.name)
         )
     if run.started_at:
-        yield f"  started   {moment(run.started_at)} by {run.operator}"
+        how = "by" if run.launched or not run.adopted else "otherwise; adopted by"
+        yield f"  started   {moment(run.started_at)} {how} {run.operator}"
     if run.ready_at:
         yield f"  ready     {moment(run.ready_at)} ({max(0.0, run.ready_at - run.started_at):.0f} s after launch)"
     if run.ended_at or run.exit_status is not None:

@@ -75,7 +75,7 @@ def server_lines(servers: Sequence[HostServer]) -> Iterator[str]:
             word = "✗ no launcher" if each.role is Role.LEFT_OVER else "· no server"
         yield (
             f"{what:<18} {word:<15} {where:<11} pid {each.process.pid:<8} {each.user:<10} since {since}  "
-            f"{gpu_words(each) or 'GPUs —'}  {whose(each)}"
+            f"{gpu_words(each) or 'GPU —'}  {whose(each)}"
         )
         if each.model:
             yield f"    model    {each.model}"

@@ -12,7 +12,7 @@ from console.domain import readiness
 from console.domain.run import Run, RunPhase
 from console.domain.server import HostServer, Role
 from console.errors import AlreadySoError, RefusedError, RemoteError
-from console.operations import running, server, servers, stopping
+from console.operations import activities, running, server, servers, stopping
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.operations.server_words import Stake
@@ -143,7 +143,7 @@ async def adopt(desk: Desk, pid: int) -> Run:
         "record": record,
         "no_log": f"adopted; {found.output_why or 'its output cannot be read'}",
     }
-    async with server.activity(desk, "adopt", f"adopt pid {pid}") as done:
+    async with activities.activity(desk, "adopt", f"adopt pid {pid}") as done:
         try:
             state = (await desk.link.call("adopt", args)).result
         except RemoteError as error:
@@ -206,7 +206,7 @@ async def stop(desk: Desk, at_stake: Stake, typed: str, *, grace_s: float = 15.0
         said = f"{typed.strip()!r} was typed" if typed.strip() else "its pid was not typed"
         raise RefusedError(f"pid {pid} was not started by tokwatt and is not stopped: {said}", hint=f"type {pid}")
     run = servers.as_run(found)
-    async with server.activity(desk, "stop", f"stop pid {pid} of {found.user}") as done:
+    async with activities.activity(desk, "stop", f"stop pid {pid} of {found.user}") as done:
         try:
             await stopping.end_run(desk, run, done.say, grace_s=grace_s)
         except RemoteError as error:

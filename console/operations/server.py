@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from console.domain.activity import Activity, Outcome
 from console.domain.profile import Profile
 from console.domain.run import ProcessId, Run, RunPhase
-from console.domain.text import clean
 from console.engines.protocol import Difference
 from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
-from console.operations import blame, fitness, launching, owners, running, starting, stopping, units
+from console.operations import activities, blame, fitness, launching, owners, running, starting, stopping, units
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.state.store import Mark
@@ -47,7 +44,7 @@ async def start(desk: Desk, *, force: bool = False) -> Run:
         )
     if living is not None:
         raise AlreadySoError(f"run {living.id} of {profile.name} is {living.phase.value} on port {living.port}")
-    async with activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
+    async with activities.activity(desk, "start", f"start {profile.name}", undo="serve stop") as done:
         found = await fitness.looked(desk, profile, force=force)
         launching.must_be_clean(states)
         launching.must_have_name(desk, found)
@@ -72,12 +69,13 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
         raise AlreadySoError(f"{desk.link.host.name}: no server runs")
     if not run.adopted:
         who = f"pid {run.process.pid}" if run.process else f"the server on port {run.port}"
+        way = f"tokwatt serve stop --pid {run.process.pid} shows what that would end" if run.process else ""
         raise RefusedError(
-            f"{who} was not started by tokwatt and is not stopped", f"{run.operator}: {' '.join(run.argv)}"
+            f"{who} was not started by tokwatt and is not stopped", f"{run.operator}: {' '.join(run.argv)}", way
         )
     if run.phase not in LIVING and not await _left_over(desk, run):
         raise AlreadySoError(f"run {run.id} has ended already", _how(run))
-    async with activity(desk, "stop", f"stop {run.id}") as done:
+    async with activities.activity(desk, "stop", f"stop {run.id}") as done:
         desk.store.update(run=replace(run, phase=RunPhase.STOPPING))
         try:
             state = await stopping.end_run(desk, run, done.say, grace_s=grace_s)
@@ -359,40 +357,6 @@ def _how(run: Run) -> str:
     if run.exit_status is None:
         return "no exit status was left"
     return f"exit status {run.exit_status}{f' ({run.reason})' * bool(run.reason)}"
-
-
-@contextlib.asynccontextmanager
-async def activity(desk: Desk, verb: str, text: str, undo: str = "") -> AsyncIterator[_Done]:
-    """Tell what is done as it goes on, and how it ended."""
-    began = time.monotonic()
-    number = desk.store.begin(Activity(0, verb, clean(text), started_at=time.time(), undo=undo))
-    done = _Done(desk, number)
-    try:
-        yield done
-    except ConsoleError as error:
-        outcome = Outcome.REFUSED if isinstance(error, RefusedError | AlreadySoError) else Outcome.FAILED
-        desk.store.amend(number, outcome=outcome, detail=clean(error.one_line()), ms=(time.monotonic() - began) * 1000)
-        raise
-    except asyncio.CancelledError:
-        desk.store.amend(number, outcome=Outcome.FAILED, detail=clean("cancelled"))
-        raise
-    desk.store.amend(number, outcome=Outcome.DONE, ms=(time.monotonic() - began) * 1000)
-
-
-class _Done:
-    """Tells an activity's detail as it goes on."""
-
-    def __init__(self, desk: Desk, number: int) -> None:
-        self._desk = desk
-        self._number = number
-
-    def __call__(self, text: str) -> None:
-        self._desk.store.amend(self._number, detail=clean(text))
-
-    def say(self, text: str) -> None:
-        """Tell it to whoever looks on, too."""
-        self._desk.say(text)
-        self(text)
 
 
 async def watch_run(desk: Desk) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from console.domain.server import Connection, HostServer, Role
 
 CONNECTIONS_TOLD = 6
+UNTOLD = "— (no nvidia-smi tells who holds GPU memory)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,9 @@ def gpu_words(server: HostServer) -> str:
     if not server.gpus_told:
         return ""
     if not server.gpus:
-        return "no GPU held"
+        return "no GPU"
     names = ", ".join(str(one.index) if one.index is not None else one.uuid[:12] for one in server.gpus)
-    return f"GPU {names}: {server.held_mib:,.0f} MiB"
+    return f"GPU{'s'[: len(server.gpus) > 1]} {names}: {server.held_mib:,.0f} MiB"
 
 
 def whose(server: HostServer) -> str:
@@ -62,7 +63,7 @@ def stake_lines(at_stake: Stake) -> list[str]:
         f"owner        {found.user}, {whose(found)}, since {since}" + (f" ({what} a server)" if what else ""),
         f"command      {' '.join(found.argv)}",
         f"processes    {len(found.members)}: {_named(found)}",
-        f"GPUs         {gpu_words(found) or 'who holds memory cannot be told (no nvidia-smi)'}",
+        f"holds        {gpu_words(found) or UNTOLD}",
     ]
     if found.role is Role.SERVER:
         lines.insert(2, f"port         {found.port or '—'}" + _beside(found))

@@ -95,9 +95,21 @@ async def connections(desk: Desk, server: HostServer) -> tuple[tuple[Connection,
     )
 
 
+def as_they_stand(runs: Sequence[Run], servers: Sequence[HostServer]) -> tuple[Run, ...]:
+    """Return runs that were read from their folders alone, those that live as their servers answer."""
+    ours = {each.run: _phase(each) for each in servers if each.ours and each.readiness}
+    return tuple(
+        replace(run, phase=ours.get(run.id, run.phase)) if run.phase is RunPhase.STARTING else run for run in runs
+    )
+
+
+def _phase(server: HostServer) -> RunPhase:
+    phases = {"ok": RunPhase.READY, "": RunPhase.READY, "refused": RunPhase.STARTING, "unwell": RunPhase.STARTING}
+    return phases.get(server.readiness, RunPhase.BUSY)
+
+
 def as_run(server: HostServer) -> Run:
     """Return a server that is no run of ours as one that is only looked at."""
-    phase = {"ok": RunPhase.READY, "": RunPhase.READY, "refused": RunPhase.STARTING, "unwell": RunPhase.STARTING}
     return Run(
         id="",
         profile="",
@@ -108,7 +120,7 @@ def as_run(server: HostServer) -> Run:
         started_at=server.started_at or 0.0,
         process=server.process,
         argv=server.argv,
-        phase=phase.get(server.readiness, RunPhase.BUSY),
+        phase=_phase(server),
         adopted=False,
         operator=server.user,
         versions={engine(server.engine).package or server.engine: server.version} if server.version else {},

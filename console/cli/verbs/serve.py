@@ -33,7 +33,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     )
     stop.add_argument("run", nargs="?", metavar="RUN", help="the profile's living run when none is named")
     stop.add_argument(
-        "--pid", type=int, metavar="PID", help="a server that tokwatt did not start; what it is is shown first"
+        "--pid", type=_pid, metavar="PID", help="a server that tokwatt did not start; what it is is shown first"
     )
     stop.add_argument(
         "--confirm", default="", metavar="PID", help="the pid once more, where nobody can be asked to type it"
@@ -55,13 +55,20 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     )
     status.set_defaults(act=show_status)
     attach = actions.add_parser("attach", parents=parents, help="the living server, ours or not, with its arguments")
-    attach.add_argument("pid", nargs="?", type=int, metavar="PID", help="one of serve status --all")
+    attach.add_argument("pid", nargs="?", type=_pid, metavar="PID", help="one of serve status --all")
     attach.set_defaults(act=attach_server)
     adopt = actions.add_parser(
         "adopt", parents=parents, help="make a run of a server that was started otherwise; it goes on as it is"
     )
-    adopt.add_argument("pid", type=int, metavar="PID", help="one of serve status --all")
+    adopt.add_argument("pid", type=_pid, metavar="PID", help="one of serve status --all")
     adopt.set_defaults(act=adopt_server)
+
+
+def _pid(text: str) -> int:
+    """Return the number of a process."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no pid")
+    return int(text)
 
 
 async def start_server(args: argparse.Namespace, desk: Desk, out: Output) -> int:
@@ -209,7 +216,7 @@ async def _show_all(desk: Desk, out: Output) -> int:
     from console.operations import server, servers
 
     found = await servers.found(desk)
-    runs = await server.all_runs(desk)
+    runs = servers.as_they_stand(await server.all_runs(desk), found)
     if out.json:
         out.document(runs=[run_fields(run) for run in runs], **by_role(found))
         return 0

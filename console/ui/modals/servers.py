@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from console.domain.server import HostServer, Role
 from console.domain.text import clean
-from console.operations.server_words import gpu_words, short, whose
+from console.operations.server_words import UNTOLD, gpu_words, short, whose
 from console.ui.drawing import Span, age, fit
 from console.ui.modals.sheet import Part, keys
 from console.ui.widgets.lines import Lines
@@ -135,7 +135,7 @@ def _details(each: HostServer) -> list[tuple[str, str]]:
         ("in", each.cwd or "—"),
         ("log", each.log or each.output_why or "—"),
         ("processes", members),
-        ("GPUs", gpu_words(each) or "— (no nvidia-smi)"),
+        ("holds", gpu_words(each) or UNTOLD),
     ]
     if each.container or each.unit:
         found.append(("lives in", f"container {each.container}" if each.container else f"unit {each.unit}"))
