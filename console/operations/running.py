@@ -40,6 +40,8 @@ ANSWER_S = 3.0
 
 LIVING = words.LIVING
 
+UNKNOWN_END = "its log says that it was stopped; nobody noted its exit status"
+
 DRAINED = "it drained, and ended itself with SIGKILL as this engine does"
 KILLED = "it was killed (SIGKILL) before it had drained"
 
@@ -136,6 +138,8 @@ def run_of(state: State) -> Run:
 def _bare_phase(state: State) -> RunPhase:
     if state.get("alive"):
         return RunPhase.STOPPING if state.get("stop") else RunPhase.STARTING
+    if state.get("launching") or state.get("ending"):
+        return RunPhase.STARTING if state.get("launching") else RunPhase.STOPPING
     if units.lives(state) and (state.get("stop") or state.get("exit") == 0):
         return RunPhase.STOPPING  # its launcher has ended, it has not
     if state.get("exit") is None:  # of one that was adopted nobody can know it
@@ -195,7 +199,9 @@ def run_with(
     watch, ended = reading.watch, not state.get("alive")
     fresh = run_of(state)
     failure = watch.failure(ended=ended and fresh.phase is not RunPhase.EXITED)
-    ready = watch.ready or (reading.by_http and answers == readiness.OK and failure is None)
+    noted_s = (state.get("ladder") or {}).get("ready_s") if reading.by_http else None
+    was_ready = noted_s is not None or (reading.by_http and answers == readiness.OK)
+    ready = watch.ready or (was_ready and failure is None)
     now = float(state.get("time") or 0.0) if now is None else now
     quiet_s = max(0.0, now - float(state.get("log_mtime") or now)) if quiet_s is None else quiet_s
     phase, reason = _phase(fresh.phase, watch, failure, ready, answers, quiet_s)
@@ -211,8 +217,8 @@ def run_with(
     if phase in (RunPhase.EXITED, RunPhase.READY, RunPhase.BUSY, RunPhase.DEGRADED):
         failure = None
     ready_at = _ready_at(watch, fresh)
-    if ready_at is None and answers == readiness.OK and reading.by_http:
-        ready_at = run.ready_at or time.time()
+    if ready_at is None and was_ready:
+        ready_at = run.ready_at or (fresh.started_at + noted_s if noted_s is not None else time.time())
     known = replace(
         fresh,
         phase=phase,
@@ -237,6 +243,8 @@ def _phase(
         return readiness.judged(ready=ready, answer=answers, quiet_s=quiet_s)
     if bare is RunPhase.FAILED and watch.stopping and failure is None:
         return RunPhase.EXITED, ""  # drained: its own SIGKILL at the end looks like a kernel kill
+    if bare is RunPhase.LOST and watch.stopping and failure is None:
+        return RunPhase.EXITED, UNKNOWN_END
     return bare, ""
 
 

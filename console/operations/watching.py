@@ -33,6 +33,9 @@ ASK_START_S = 1.0
 ASK_UNWELL_S = 3.0
 """How soon one is asked again that did not answer well."""
 
+ASK_DOUBTED_S = 1.5
+"""How soon one is asked again that answered well until now."""
+
 ANSWERED_S = 4.0
 ASKED = (RunPhase.READY, RunPhase.BUSY, RunPhase.DEGRADED)
 
@@ -107,6 +110,7 @@ class _Watcher:
         self._state: dict[str, Any] | None = None
         self._reading: Reading | None = None
         self._answers: str | None = None
+        self._doubted = False
         self._noted = False
         self._fed_at = 0.0
         self._ask_at = 0.0
@@ -195,10 +199,7 @@ class _Watcher:
         run = self._told(state, reading)
         unsaid = run.phase is RunPhase.STARTING and reading.by_http
         if (unsaid or run.phase in ASKED) and time.monotonic() >= self._ask_at:
-            well = _answered_lately(self._desk, run)
-            self._answers = readiness.OK if well else await running.answers(self._desk, run)
-            again = ASK_HTTP_S if self._answers == readiness.OK else ASK_UNWELL_S
-            self._ask_at = time.monotonic() + (ASK_START_S if unsaid else again)
+            await self._ask(run, unsaid=unsaid)
             run = self._told(state, reading)
         if run.phase is RunPhase.READY and not self._noted:
             self._noted = True
@@ -214,6 +215,21 @@ class _Watcher:
             self._desk.store.update(run=run)
         self._run = run
         return run.phase not in LIVING and not units.lives(state)
+
+    async def _ask(self, run: Run, *, unsaid: bool) -> None:
+        """Ask over HTTP; a first answer that is not well is asked for again before it counts.
+
+        A server that ends closes its port before it is gone: its process or its log tells in a moment.
+        """
+        well = _answered_lately(self._desk, run)
+        answer = readiness.OK if well else await running.answers(self._desk, run)
+        self._doubted = run.phase is RunPhase.READY and answer != readiness.OK and not self._doubted
+        again = ASK_HTTP_S if answer == readiness.OK else ASK_UNWELL_S
+        if self._doubted:
+            again = ASK_DOUBTED_S
+        else:
+            self._answers = answer
+        self._ask_at = time.monotonic() + (ASK_START_S if unsaid else again)
 
     async def _blamed(self, run: Run) -> Run:
         """Return the run with who is behind its failure, asked of the host once."""

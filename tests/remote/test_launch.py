@@ -9,13 +9,15 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from console.domain.run import RunPhase
 from console.errors import RemoteError
+from console.operations.running import run_of
 from console.remote.link import HostLink
 from console.remote.local import LocalTransport
 
@@ -138,3 +140,71 @@ async def test_launch_over_ssh_lives_on_when_the_connection_goes(link: HostLink,
             await asyncio.sleep(0.02)
     assert exit_file.read_text().split()[0] == "7"
     await local.close()
+
+
+def keeper_of(run: Mapping[str, Any]) -> int:
+    return int(Path(f"/proc/{run['pid']}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+async def test_a_process_that_has_ended_is_never_lost_while_its_status_is_written_down(
+    local_link: HostLink, tmp_path: Path
+) -> None:
+    """Its keeper is held at the very moment between the death and the file: it opens a pipe that nobody reads."""
+    gate = tmp_path / "gate"
+    run = await launch(local_link, "/bin/sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.02; done; exit 3")
+    keeper, folder = keeper_of(run), Path(run["folder"])
+    os.mkfifo(folder / "exit.new")
+    gate.touch()
+    seen = await states(local_link, run, lambda state: not state["alive"])
+    assert (seen[-1]["exit"], seen[-1]["ending"], run_of(seen[-1]).phase) == (None, True, RunPhase.STOPPING)
+    os.kill(keeper, signal.SIGKILL)  # now nobody will ever write it down
+    seen = await states(local_link, run, lambda state: not state["ending"])
+    assert (seen[-1]["exit"], run_of(seen[-1]).phase) == (None, RunPhase.LOST)
+
+
+async def test_whoever_looks_while_a_status_is_written_down_is_told_it(local_link: HostLink, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    run = await launch(local_link, "/bin/sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.02; done; exit 3")
+    keeper = keeper_of(run)
+    os.kill(keeper, signal.SIGSTOP)
+    gate.touch()
+    async with asyncio.timeout(10):
+        while " Z " not in Path(f"/proc/{run['pid']}/stat").read_text():
+            await asyncio.sleep(0.01)
+    looking = asyncio.create_task(local_link.call("run_state", {"folder": run["folder"]}))
+    await local_link.call("ping")  # it is looked at by now
+    os.kill(keeper, signal.SIGCONT)
+    state = (await looking).result
+    assert (state["exit"], state["ending"], run_of(state).phase) == (3, False, RunPhase.FAILED)
+
+
+async def test_a_run_is_starting_from_its_folder_on(local_link: HostLink, state_home: Path) -> None:
+    folder = state_home / "tokwatt/runs/2026-01-01-1"
+    folder.mkdir(parents=True)
+    [state] = (await local_link.call("runs")).result["runs"]
+    assert (state["launching"], run_of(state).phase) == (True, RunPhase.STARTING)
+    (folder / "launch.json").write_text(json.dumps({"started_at": state["time"] - 61}))
+    [state] = (await local_link.call("runs")).result["runs"]
+    assert (state["launching"], run_of(state).phase) == (False, RunPhase.LOST)
+
+
+async def states(
+    link: HostLink, run: Mapping[str, Any], last: Callable[[dict[str, Any]], bool]
+) -> list[dict[str, Any]]:
+    """Look as fast as answers come, until a state is such."""
+    seen: list[dict[str, Any]] = []
+    async with asyncio.timeout(30):
+        while not seen or not last(seen[-1]):
+            seen.append(dict((await link.call("run_state", {"folder": run["folder"]})).result))
+    return seen
+
+
+async def test_whoever_looks_all_the_time_sees_a_run_start_and_exit_and_nothing_else(local_link: HostLink) -> None:
+    for _ in range(20):
+        run = await launch(local_link, "/bin/sleep", "0.02")
+        seen = await states(local_link, run, lambda state: state["exit"] is not None)
+        assert {run_of(state).phase for state in (run, *seen)} <= {
+            RunPhase.STARTING,
+            RunPhase.STOPPING,
+            RunPhase.EXITED,
+        }

@@ -18,6 +18,11 @@ from .runfiles import only_one, put_json, read_json, read_text
 NUMBERS_TRIED = 1000
 NUMBERS_LOOKED_AT = 50
 WHOLE_LOOK_S = 3.0
+LAUNCH_S = 60.0
+"""How long a launch may take until its process is written down."""
+
+STATUS_S = 1.0
+"""How long the status of a process is waited for that has ended this moment."""
 
 KEEPER = """
 import json, os, signal, subprocess, sys, time
@@ -62,11 +67,17 @@ ticks = int(raw[raw.rfind(b")") + 2:].split()[19])
 put("pid", "%d %d %d\\n" % (child.pid, ticks, child.pid))
 tell(pid=child.pid, start_ticks=ticks, session=child.pid)
 os.close(log)
-status = child.wait()
-put("exit", "%d %.3f\\n" % (status if status >= 0 else 128 - status, time.time()))
+ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+status = ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
+put("exit", "%d %.3f\\n" % (status, time.time()))
+child.wait()
 """
-"""Lives beside the server to write down how it ended; in a session of its own, so that ending the server's leaves it."""
+"""Lives beside the server to write down how it ended; in a session of its own, so that ending the server's leaves it.
 
+The server stays a zombie until its status is on disk: whoever looks in between knows that it is about to come.
+"""
+
+KEEPER_NAME = "tokwatt-run"
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
 
 
@@ -170,14 +181,14 @@ def new_folder() -> str:
 def _start_keeper(order: dict[str, Any]) -> dict[str, Any]:
     code, body = KEEPER.encode(), json.dumps(order).encode()
     starter = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _BOOT, "tokwatt-run", order["folder"]],
+        [sys.executable, "-I", "-S", "-c", _BOOT, KEEPER_NAME, order["folder"]],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd="/",
     )
-    said, _ = starter.communicate(b"%d\n%s%d\n%s" % (len(code), code, len(body), body), timeout=60)
+    said, _ = starter.communicate(b"%d\n%s%d\n%s" % (len(code), code, len(body), body), timeout=LAUNCH_S)
     try:
         answer = json.loads(said)
     except ValueError:
@@ -186,7 +197,10 @@ def _start_keeper(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def state_of(folder: str) -> dict[str, Any]:
-    """Return how the run of a folder stands: its record, exit, living processes and log size."""
+    """Return how the run of a folder stands: its record, exit, living processes and log size.
+
+    `launching`: its process is about to be written down; `ending`: it has ended, and its status is about to be.
+    """
     state: dict[str, Any] = {
         "folder": folder,
         "log": "",
@@ -204,12 +218,39 @@ def state_of(folder: str) -> dict[str, Any]:
         state["held_mib"] = gpus.held_mib({entry["pid"] for entry in state["processes"]})
     state["ladder"] = read_json(os.path.join(folder, "ladder")) or None
     state["stop"] = read_json(os.path.join(folder, "stop")) or None
-    text = read_text(os.path.join(folder, "exit")).split()
+    text, state["ending"] = _exit_of(folder, state)
     if text and text[0].lstrip("-").isdigit():
         state["exit"] = int(text[0])
         state["ended_at"] = float(text[1]) if len(text) > 1 else None
+    state["launching"] = state["pid"] is None and state["exit"] is None and _is_young(folder, state)
     state.update(outputs.size_of(state["log"]))
     return state
+
+
+def _is_young(folder: str, state: dict[str, Any]) -> bool:
+    try:
+        began = state["record"].get("started_at") or os.stat(folder).st_mtime
+    except OSError:
+        return False
+    return bool(0 <= state["time"] - float(began) < LAUNCH_S)
+
+
+def _exit_of(folder: str, state: dict[str, Any]) -> tuple[list[str], bool]:
+    """Return what was written down of the end, and whether that is still to come; it is waited for a moment."""
+    until = time.monotonic() + STATUS_S
+    while True:
+        # looked at before the file: a zombie is reaped behind it
+        ending = bool(state["pid"]) and not state["alive"] and _is_kept_zombie(state["pid"], state["start_ticks"])
+        text = read_text(os.path.join(folder, "exit")).split()
+        if text or not ending or time.monotonic() > until:
+            return text, ending and not text
+        time.sleep(0.01)
+
+
+def _is_kept_zombie(pid: int, ticks: int) -> bool:
+    """Whether a process has ended and its keeper, which writes down how, lives; another parent may never reap it."""
+    parent = processes.parent_of_zombie(pid, ticks)
+    return parent is not None and KEEPER_NAME in processes.argv_of(parent)
 
 
 def _process_of(folder: str, record: dict[str, Any]) -> dict[str, Any]:

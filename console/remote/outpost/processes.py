@@ -30,6 +30,12 @@ def is_alive(pid: int, ticks: int) -> bool:
     return start_ticks(pid) == ticks
 
 
+def parent_of_zombie(pid: int, ticks: int) -> int | None:
+    """Return the parent of a process that has ended and is not reaped yet; `None` when it is no such."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields and fields[0] == "Z" and int(fields[19]) == ticks else None
+
+
 def boot_id() -> str:
     """Return what tells one boot of the host from another."""
     try:
