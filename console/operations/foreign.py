@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from console.domain import readiness
-from console.domain.run import Run, RunPhase
+from console.domain.run import UP, Run, RunPhase
 from console.domain.server import HostServer, Role
 from console.errors import AlreadySoError, RefusedError, RemoteError
-from console.operations import activities, running, server, servers, stopping
+from console.operations import activities, running, server, servers, standing, stopping
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.operations.server_words import Stake
@@ -23,11 +23,13 @@ UNPROVEN = "what it has loaded is not proven: nothing was written down when it s
 async def look(desk: Desk, run: Run) -> Run:
     """Return a server without a run folder as it stands now: its process, its log, its HTTP."""
     assert run.process is not None
-    state = await _state(desk, run)
+    state: Mapping[str, Any] = await _state(desk, run)
+    answer = await running.answers(desk, run) if state["alive"] and run.port else None
+    if answer not in (None, readiness.OK) and run.phase in UP and run.phase is not RunPhase.STARTING:
+        state = await standing.looked_again(lambda: _state(desk, run), answer)
     reading = running.reading_of(run) if not run.log else await running.read_through(desk, run)
     reading.take(reading.parser.settle())
-    answer = await running.answers(desk, run) if state["alive"] and run.port else None
-    return _judged(run, state, reading, answer)
+    return _judged(run, state, reading, answer if state["alive"] else None)
 
 
 async def again(desk: Desk, run: Run, *, asked: bool) -> Run:
@@ -44,6 +46,8 @@ async def again(desk: Desk, run: Run, *, asked: bool) -> Run:
     if not asked or not run.port:
         return run
     answer = await running.answers(desk, run)
+    if answer == readiness.REFUSED:
+        return await look(desk, run)
     quiet_s = max(0.0, float(state["time"]) - float(state["log_mtime"] or state["time"]))
     phase, reason = readiness.judged(ready=True, answer=answer, quiet_s=quiet_s)
     return replace(run, phase=phase, reason=reason)

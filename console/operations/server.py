@@ -12,7 +12,7 @@ from console.domain.run import ProcessId, Run, RunPhase
 from console.engines.protocol import Difference
 from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
-from console.operations import activities, blame, fitness, launching, owners, running, starting, stopping, units
+from console.operations import activities, fitness, launching, owners, running, standing, stopping, units
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.state.store import Mark
@@ -121,7 +121,7 @@ async def status(desk: Desk) -> Run | None:
         run = await _foreign(desk)
         chosen = wanted[0] if wanted else None
     if run is None and chosen is not None:
-        run = _known(desk, chosen) or await _told(desk, chosen, patterns)
+        run = _known(desk, chosen) or await standing.told(desk, chosen, patterns)
     desk.store.update(run=run)
     return run
 
@@ -140,7 +140,7 @@ async def find_run(desk: Desk, run_id: str) -> Run:
         if error.kind != "enoent":
             raise
         raise UsageError(f"{desk.link.host.name}: no run {run_id}", hint="tokwatt serve status --all") from error
-    return await _told(desk, state, await running.evidence_patterns(desk))
+    return await standing.told(desk, state, await running.evidence_patterns(desk))
 
 
 async def all_runs(desk: Desk) -> tuple[Run, ...]:
@@ -270,20 +270,7 @@ def _must_be_alone(desk: Desk, profile: Profile, states: Sequence[running.State]
 
 async def _living(desk: Desk, profile: Profile, states: Sequence[running.State]) -> Run | None:
     alive = next((state for state in states if state["alive"] and _of(state, profile)), None)
-    return None if alive is None else await _told(desk, alive, await running.evidence_patterns(desk))
-
-
-async def _told(desk: Desk, state: running.State, patterns: Sequence[str]) -> Run:
-    run = running.run_of(state)
-    reading = await running.read_through(desk, run, patterns)
-    reading.take(reading.parser.settle() if state["alive"] else reading.parser.close())
-    told = running.run_with(run, state, reading)
-    if told.phase is RunPhase.STARTING:
-        reading.usual = await starting.usual_times(desk, run)
-        told = running.run_with(run, state, reading)
-    if told.phase is RunPhase.READY or (reading.by_http and told.phase is RunPhase.STARTING):
-        told = running.run_with(run, state, reading, answers=await running.answers(desk, told))
-    return await blame.named(desk, told)
+    return None if alive is None else await standing.told(desk, alive, await running.evidence_patterns(desk))
 
 
 async def _left_over(desk: Desk, run: Run) -> bool:
