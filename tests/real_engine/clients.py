@@ -91,8 +91,8 @@ class Client:
     processor_s: float = 0.0
     """Of the last run: prompts made, load, result written."""
 
-    def run(self, load: Load) -> Path:
-        """Make a load and return the file of its result."""
+    def run(self, load: Load, *more: str) -> Path:
+        """Make a load, with further arguments, and return the file of its result."""
         self.runs += 1
         file = self.folder / f"{self.make.engine}-{self.runs}{self.make.suffix}"
         told = {
@@ -102,7 +102,7 @@ class Client:
         words = ["client", *(word.format(**told) for word in self.make.argv)]
         words += ["--host", "127.0.0.1", "--port", str(load.port), "--model", "tiny", "--tokenizer", str(self.model)]
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps([*words, "--seed", str(load.seed)]) + "\n")
+        self.process.stdin.write(json.dumps([*words, "--seed", str(load.seed), *more]) + "\n")
         self.process.stdin.flush()
         self.processor_s = float(self.said())
         return file

@@ -1,4 +1,4 @@
-"""Our load beside the engines' own clients: the same numbers where no client is the limit.
+"""Our load beside the engines' own clients: the same numbers where no client is the limit, a told ratio where all are.
 
 What must be equal is what all three define alike: output tok/s and requests/s over the window from the first request
 to the last token, and the means of TTFT, ITL, TPOT and E2EL. They are alike here because the server sends one token an
@@ -16,12 +16,16 @@ event and tells its counts. Where it does not, the definitions part, and a diffe
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
+import os
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import asdict
+from contextlib import aclosing
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -32,9 +36,14 @@ from console.bench.naming import engine_names
 from console.bench.power import PowerWindow
 from console.bench.protocol import Flushed
 from console.bench.results import Result, import_results
-from console.domain.profile import LimitsSection
+from console.domain.measurement import Measurement
+from console.domain.profile import BenchSection, LimitsSection
+from console.experiments.schedule import order
+from console.experiments.statistics import interval
+from console.operations import measure, server
+from console.operations.desk import Desk
 from tests.real_engine.clients import SGLANG, VLLM, Client, Load, client
-from tests.real_engine.conftest import ROOT
+from tests.real_engine.conftest import READY_S, ROOT, Bay
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(400)]
 
@@ -46,6 +55,19 @@ machine of two cores cost SGLang's client 10 to 40 ms, which it counts as the se
 """
 
 LIKE = 0.02
+
+BESIDE = BenchSection(concurrency=(16,), input_tokens=64, output_tokens=64, requests_per_stream=2)
+PAIRS = 5
+SANE = 3.0
+"""A ratio beyond this, or below its inverse, is no matter of shared cores: something else would be counted."""
+
+TOLD = """
+ours beside sglang.bench_serving on one SGLang: {streams} streams of {output} tokens, flushed before each, {pairs} pairs
+output tok/s, ours over theirs {rate.ratio:.3f}, 95 % interval {rate.low:.3f} to {rate.high:.3f}
+mean E2EL, ours over theirs    {e2el.ratio:.3f}, 95 % interval {e2el.low:.3f} to {e2el.high:.3f}
+Server and clients share {cores} cores, so what a client takes of them the server lacks: ours took {mine_s:.2f} s in its
+windows of {wall_s:.1f} s, theirs {their_s:.2f} s with its prompts and its result. Their windows also hold a connection for
+each request and a GET /server_info behind the last token."""
 
 LATE_MS, TRIES = 50.0, 3
 """A server that was later than this did not keep its pace: both are measured again, whatever they came to."""
@@ -78,6 +100,11 @@ def ours(load: Load, api: str) -> Result:
         "run", plan, 0, told,
         limits=LimitsSection(), power=PowerWindow(), flushed=Flushed(True, ""), idle="", retracted=None,
     )  # fmt: skip
+    return exported(one)
+
+
+def exported(one: Measurement) -> Result:
+    """Return a measurement of ours as a file of theirs would be read."""
     [result] = import_results(json.dumps(engine_names(one)).encode()).results
     return result
 
@@ -118,3 +145,52 @@ def test_below_every_ceiling_the_numbers_are_the_same(paced: int, other: Client)
     assert found == pytest.approx(wanted, rel=LIKE), f"the server was {late:.0f} ms late"
     assert found["mean ttft_ms"] == pytest.approx(1000 * TTFT_S, rel=LIKE)
     assert found["mean itl_ms"] == pytest.approx(1000 * ITL_S, rel=LIKE)
+
+
+async def swept(desk: Desk, repeat: int) -> Measurement:
+    """Return one measurement of ours by the protocol."""
+    async with aclosing(measure.sweep(desk, repeats=1, first_repeat=repeat)) as steps:  # type: ignore[type-var]
+        [one] = [progress.done async for progress in steps][-1]
+    return one
+
+
+@pytest.mark.sshd
+@pytest.mark.parametrize("other", [SGLANG], indirect=True, ids=["sglang"])
+async def test_on_one_real_server_the_ratio_of_both_has_an_interval(other: Client, bay: Bay) -> None:
+    """How large it is, is this machine's; that every request and token of both is there is ours."""
+    desk = await bay.desk(bay.profile())
+    assert desk.profile is not None
+    desk.profile = replace(desk.profile, bench=BESIDE)
+    run = await server.wait_ready(desk, await server.start(desk), deadline_s=READY_S)
+    streams = BESIDE.concurrency[0]
+    load = Load(run.port, streams, 2 * streams, BESIDE.input_tokens, BESIDE.output_tokens, warmup=streams)
+    mine: list[Measurement] = []
+    their: list[Result] = []
+    their_s = 0.0
+    for block in range(PAIRS):
+        for side in order(block, ("ours", "theirs")):
+            if side == "ours":
+                mine.append(await swept(desk, block))
+            else:
+                file = await asyncio.to_thread(other.run, replace(load, seed=block), "--flush-cache")
+                their += import_results(file.read_bytes()).results
+                their_s += other.processor_s
+    await server.stop(desk, run, grace_s=120)
+    for result in (*map(exported, mine), *their):
+        assert (result.completed, result.failed or 0, result.fit) == (load.requests, 0, True)
+        assert result.output_tokens == load.requests * load.output_tokens
+    assert not [why for one in mine for why in one.tainted if "cache" in why]
+    told = [(figures(one), figures(exported(own))) for one, own in zip(their, mine, strict=True)]
+    rate, e2el = (
+        interval([base[name] for base, _ in told], [arm[name] for _, arm in told]) for name in ("tok/s", "mean e2el_ms")
+    )
+    mine_s = sum(float(str(one.protocol["client_processor_share"])) * one.duration_s for one in mine)
+    print(
+        TOLD.format(
+            streams=streams, output=load.output_tokens, pairs=PAIRS, rate=rate, e2el=e2el, cores=os.cpu_count(),
+            mine_s=mine_s, their_s=their_s, wall_s=sum(one.duration_s for one in mine),
+        )
+    )  # fmt: skip
+    for ratio in (rate, e2el):
+        assert ratio is not None and ratio.pairs == PAIRS and ratio.low < ratio.ratio < ratio.high < math.inf
+        assert 1 / SANE < ratio.ratio < SANE
