@@ -31,7 +31,7 @@ PICTURES = ("svg", "png")
 
 async def replay_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Play a recorded run in the cockpit, or print its moments at their own pace; 1 when nothing was recorded."""
-    tape = await _tape(args.run, out)
+    tape = await _tape(args, out)
     if tape is None:
         return 1
     if args.plot:
@@ -52,7 +52,7 @@ async def export_telemetry(args: argparse.Namespace, form: str, out: Output) -> 
         raise UsageError("runs export: telemetry and pictures are of one RUN", hint="tokwatt runs list")
     if form not in (*PICTURES, "csv", "json", "jsonl"):
         raise UsageError(f"runs export: --telemetry has no form {form}", hint="json, jsonl or csv")
-    tape = await _tape(args.run, out)
+    tape = await _tape(args, out)
     if tape is None:
         return 1
     if form not in PICTURES:
@@ -96,11 +96,11 @@ def run_picture() -> ModuleType:
     return run_picture
 
 
-async def _tape(name: str, out: Output) -> Tape | None:
+async def _tape(args: argparse.Namespace, out: Output) -> Tape | None:
     from console.operations import tape
     from console.operations.compare import find_run
 
-    entry = await find_run(name)
+    entry = await find_run(args.run, host=(args.host or [""])[0])
     found = await tape.load(entry)
     if not found.kept:
         out.say(f"run {entry.id}: nothing was recorded over time")

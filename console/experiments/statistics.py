@@ -43,6 +43,11 @@ class Interval:
     confidence: float = CONFIDENCE
 
     @property
+    def clear(self) -> bool:
+        """Whether it leaves out that there is no difference."""
+        return not self.low <= 1.0 <= self.high
+
+    @property
     def change_pct(self) -> float:
         """The change, in percent."""
         return 100 * (self.ratio - 1)

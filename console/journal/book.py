@@ -170,6 +170,15 @@ class Journal:
 
         return await self.transact(read)
 
+    async def hosts_of(self, run_id: str) -> list[str]:
+        """Return the hosts that have a run of this id, the newest run's first."""
+
+        def read(db: sqlite3.Connection) -> list[str]:
+            found = db.execute("SELECT host FROM runs WHERE id = ? ORDER BY started_at DESC", (run_id,))
+            return [str(row["host"]) for row in found]
+
+        return await self.transact(read)
+
     async def telemetry(self, number: int) -> list[list[Any]]:
         """Return the rows kept with a measurement."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -20,6 +20,9 @@ from console.journal.requests import requests_of as _requests_of
 
 __all__ = ["Comparison", "Imported", "Result", "compare", "find_run", "import_results", "listed"]
 
+
+MODEL_FLAGS = ("model-path", "model", "hf-repo")
+"""Flags that name what is served, where the server does not tell."""
 
 MOST_RUNS = 20_000
 """Runs that a list has at most."""
@@ -54,6 +57,9 @@ class Rung:
     b_power_mean_w: float | None = None
     interval: Interval | None = None
     """Of B over A in output tok/s, paired by repeat; `None` with fewer than three pairs."""
+    ttft_p50_interval: Interval | None = None
+    itl_p50_interval: Interval | None = None
+    j_per_token_interval: Interval | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -63,7 +69,41 @@ class Rung:
     @property
     def clear(self) -> bool:
         """Whether the interval leaves out 1: then, and only then, one of them is faster."""
-        return self.interval is not None and not self.interval.low <= 1.0 <= self.interval.high
+        return self.interval is not None and self.interval.clear
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What was measured of both, with its interval."""
+        return (
+            Row("output tok/s", 0, True, self.a_tok_s, self.b_tok_s, self.interval),
+            Row("TTFT p50 ms", 0, False, self.a_ttft_p50_ms, self.b_ttft_p50_ms, self.ttft_p50_interval),
+            Row("ITL p50 ms", 1, False, self.a_itl_p50_ms, self.b_itl_p50_ms, self.itl_p50_interval),
+            Row("J/token", 3, False, self.a_j_per_token, self.b_j_per_token, self.j_per_token_interval),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric of two runs at one concurrency."""
+
+    what: str
+    digits: int
+    more_is_better: bool
+    a: float | None
+    b: float | None
+    interval: Interval | None
+
+    @property
+    def change_pct(self) -> float | None:
+        """B over A, in percent."""
+        return 100 * (self.b / self.a - 1) if self.a and self.b is not None else None
+
+    @property
+    def better(self) -> bool | None:
+        """Whether B is the better one; `None` where the interval leaves that open."""
+        if self.interval is None or not self.interval.clear:
+            return None
+        return (self.interval.low > 1) == self.more_is_better
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,25 +183,37 @@ async def requests_of(entry: RunEntry) -> list[dict[str, Any]]:
     ]
 
 
-async def find_run(name: str, journal: Journal | None = None) -> RunEntry:
+async def find_run(name: str, journal: Journal | None = None, *, host: str = "") -> RunEntry:
     """Return a run of the journal by id, or by `HOST:ID`.
 
+    Args:
+        name: Which.
+        journal: Where; else the operator's own.
+        host: Whose it is when the name does not say.
+
     Raises:
-        UsageError: There is none.
+        UsageError: There is none, or several hosts have one of that id.
     """
-    entry = await (journal or Journal()).run(name)
+    book = journal or Journal()
+    if ":" not in name:
+        hosts = [host] if host else await book.hosts_of(name)
+        if len(hosts) > 1:
+            hint = f"say whose: {' or '.join(f'{one}:{name}' for one in hosts)}"
+            raise UsageError(f"run {name}: {', '.join(hosts)} each have one", hint=hint)
+        name = f"{hosts[0]}:{name}" if hosts else name
+    entry = await book.run(name)
     if entry is None:
         raise UsageError(f"run {name}: not in the journal", hint="tokwatt runs list")
     return entry
 
 
-async def compare(a: str, b: str, journal: Journal | None = None) -> Comparison:
+async def compare(a: str, b: str, journal: Journal | None = None, *, host: str = "") -> Comparison:
     """Compare two runs of the journal.
 
     Raises:
         RefusedError: They are not alike: another model, other lengths, another cache protocol, demo and real.
     """
-    found = side_by_side(await find_run(a, journal), await find_run(b, journal))
+    found = side_by_side(await find_run(a, journal, host=host), await find_run(b, journal, host=host))
     if found.refused:
         raise RefusedError(
             f"runs {found.a.id} and {found.b.id} are not compared: {found.refused}", hint="measure both alike"
@@ -206,8 +258,16 @@ def _unlike(a: RunEntry, b: RunEntry) -> str:
 
 
 def _model(entry: RunEntry) -> str:
-    resolved = entry.identity.get("resolved") or {}
-    return str(resolved.get("model_path") or resolved.get("model") or "unknown")
+    resolved, asked = entry.identity.get("resolved") or {}, asked_for(entry)
+    told = (resolved.get("model_path"), resolved.get("model"), *(asked.get(f"--{name}") for name in MODEL_FLAGS))
+    return str(next(filter(None, told), None) or _served(entry) or "unknown")
+
+
+def _served(entry: RunEntry) -> str:
+    """Return the model that a command names without a flag: `vllm serve MODEL`."""
+    argv = [str(word) for word in entry.identity.get("argv") or ()]
+    at = argv.index("serve") + 1 if "serve" in argv else len(argv)
+    return argv[at] if at < len(argv) and not argv[at].startswith("-") else ""
 
 
 _USUAL = {"input_spread": 0.0, "output_spread": 0.0, "ignore_eos": True, "loop": "closed"}
@@ -306,7 +366,10 @@ def _rungs(a: Sequence[Measurement], b: Sequence[Measurement]) -> tuple[Rung, ..
                 _mean([one.itl_ms.p50_ms for one in theirs]),
                 _mean([one.power_mean_w for one in mine]),
                 _mean([one.power_mean_w for one in theirs]),
-                _paired(mine, theirs),
+                _paired(mine, theirs, lambda one: one.output_throughput_tok_s),
+                _paired(mine, theirs, lambda one: one.ttft_ms.p50_ms),
+                _paired(mine, theirs, lambda one: one.itl_ms.p50_ms),
+                _paired(mine, theirs, lambda one: one.energy_j_per_token),
             )
         )
     return tuple(rungs)
@@ -316,11 +379,13 @@ def _fit(measurements: Sequence[Measurement], concurrency: int) -> list[Measurem
     return [one for one in measurements if one.concurrency_limit == concurrency and not one.tainted]
 
 
-def _paired(a: Sequence[Measurement], b: Sequence[Measurement]) -> Interval | None:
+def _paired(
+    a: Sequence[Measurement], b: Sequence[Measurement], value: Callable[[Measurement], float | None]
+) -> Interval | None:
     """Return the interval of B over A over the repeats that both have: equal numbers had equal prompts."""
-    mine, theirs = ({one.repeat: one.output_throughput_tok_s for one in side} for side in (a, b))
+    mine, theirs = ({one.repeat: value(one) or 0.0 for one in side} for side in (a, b))
     pairs = [(mine[repeat], theirs[repeat]) for repeat in sorted(mine) if mine[repeat] and theirs.get(repeat)]
-    return interval([float(one or 0) for one, _ in pairs], [float(other or 0) for _, other in pairs])
+    return interval([one for one, _ in pairs], [other for _, other in pairs])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -73,6 +73,7 @@ async def write_from_runs(
     hypotheses: Mapping[str, str] | None = None,
     together: str = "both",
     profile: Profile | None = None,
+    host: str = "",
 ) -> Path:
     """Write an experiment file that asks what makes run B another than run A, and return where.
 
@@ -84,11 +85,12 @@ async def write_from_runs(
         hypotheses: Why, by the same names.
         together: One of `TOGETHER`.
         profile: The desk's, which says where the base's file is when it has run A's name.
+        host: Whose runs they are where their names do not say.
 
     Raises:
         RefusedError: The file is there already.
     """
-    first, second = await find_run(a), await find_run(b)
+    first, second = await find_run(a, host=host), await find_run(b, host=host)
     return write(
         changes_of_runs(first, second),
         base=base_of_run(first, profile),

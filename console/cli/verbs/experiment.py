@@ -205,7 +205,9 @@ async def new(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
         )
     else:
         base = profiles.load(args.profile) if args.profile else None
-        path = await experiments_new.write_from_runs(args.a, args.b, args.file, profile=base, **picked)
+        path = await experiments_new.write_from_runs(
+            args.a, args.b, args.file, profile=base, host=(args.host or [""])[0], **picked
+        )
     if out.json:
         out.document(path=str(path))
     else:

@@ -16,14 +16,19 @@ from console.errors import UsageError
 if TYPE_CHECKING:
     from console.cli.output import Output
     from console.journal.records import RunEntry
+    from console.operations.compare import Row
     from console.operations.desk import Desk
 
 
-def _bounds(rung: Any) -> str:
-    if rung.interval is None:
-        return ""
-    word = "" if rung.clear else " (may be noise)"
-    return f" [{rung.interval.low_pct:+.1f}, {rung.interval.high_pct:+.1f}] %{word}"
+def _change(row: Row) -> str:
+    """Return how B stands to A, with its interval where there is one."""
+    if row.change_pct is None:
+        return "—"
+    said, told = f"{row.change_pct:+.1f} %", row.interval
+    if told is None:
+        return said
+    word = {True: "better", False: "worse", None: "may be noise"}[row.better]
+    return f"{said} [{told.low_pct:+.1f}, {told.high_pct:+.1f}]  {word}"
 
 
 FORMATS = ("jsonl", "csv", "markdown", "bench")
@@ -81,13 +86,16 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
     noting.add_argument("text", metavar="TEXT")
 
 
+def _host(args: argparse.Namespace) -> str:
+    """Return the host that was named; empty when none was."""
+    return str((args.host or [""])[0])
+
+
 async def list_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Print the runs; 1 when there is none."""
     from console.operations.compare import listed
 
-    entries = await listed(
-        host=(args.host or [None])[0], tags=args.tag, engine=args.engine, find=args.find, sort=args.sort
-    )
+    entries = await listed(host=_host(args) or None, tags=args.tag, engine=args.engine, find=args.find, sort=args.sort)
     if out.json:
         out.document(runs=[_plain(entry, whole=False) for entry in entries])
         return 0 if entries else 1
@@ -113,7 +121,7 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
     from console.operations import machine
     from console.operations.compare import find_run
 
-    entry = await find_run(args.run)
+    entry = await find_run(args.run, host=_host(args))
     if out.json:
         base, since = await machine.since_base(entry)
         out.document(**_plain(entry, whole=True), base_run=base or None, machine_changes_since_base=list(since))
@@ -159,7 +167,7 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
     from console.operations import plots
     from console.operations.compare import compare
 
-    found = await compare(args.a, args.b)
+    found = await compare(args.a, args.b, host=_host(args))
     if out.json:
         drawn = await plots.of_runs((found.a, found.b))
         out.document(
@@ -176,13 +184,11 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
     for one in found.differences:
         out.line(f"{one.what}: {one.a} → {one.b}")
     for rung in found.rungs:
-        ratio = "—" if rung.ratio is None else f"× {rung.ratio:.3f}"
-        out.line(
-            f"{rung.concurrency:>5}  {dash(rung.a_tok_s)} → {dash(rung.b_tok_s)} tok/s  {ratio}{_bounds(rung)}"
-            f"  TTFT p50 {dash(rung.a_ttft_p50_ms)} → {dash(rung.b_ttft_p50_ms)} ms"
-            f"  ITL p50 {dash(rung.a_itl_p50_ms, 1)} → {dash(rung.b_itl_p50_ms, 1)} ms"
-            f"  {dash(rung.a_j_per_token, 3)} → {dash(rung.b_j_per_token, 3)} J/token  {rung.note}".rstrip()
-        )
+        repeats = f"{rung.a_repeats} and {rung.b_repeats} repeats"
+        out.line(f"concurrency {rung.concurrency:,} · {rung.note or repeats}")
+        for row in rung.rows:
+            sides = f"{dash(row.a, row.digits):>9} → {dash(row.b, row.digits):<9}"
+            out.line(f"  {row.what:<12} {sides} {_change(row)}".rstrip())
     if found.note:
         out.say(found.note)
     return 0
@@ -208,7 +214,7 @@ async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) 
         raise UsageError(f"runs export: --requests has no form {'telemetry' if args.telemetry else form}", hint="jsonl or csv")  # fmt: skip
     if args.telemetry or form in PICTURES:
         return await export_telemetry(args, form, out)
-    entries = (await find_run(args.run),) if args.run else await listed(host=(args.host or [None])[0])
+    entries = (await find_run(args.run, host=_host(args)),) if args.run else await listed(host=_host(args) or None)
     if args.requests:
         rows = [row for entry in entries for row in await requests_of(entry)]
     else:
@@ -232,7 +238,7 @@ async def tag_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> i
     """Add or take tags; 6 when nothing changed."""
     from console.operations.compare import find_run, remark
 
-    entry = await find_run(args.run)
+    entry = await find_run(args.run, host=_host(args))
     if any(not tag.strip() or any(mark in tag for mark in " ,#\n") for tag in args.tags):
         raise UsageError("runs tag: a tag is one word without # and commas")
     said = await remark(entry, **({"untag": args.tags} if args.remove else {"tags": args.tags}))
@@ -247,7 +253,7 @@ async def note_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
     """Write a note; 6 when it stands there already."""
     from console.operations.compare import find_run, remark
 
-    entry = await find_run(args.run)
+    entry = await find_run(args.run, host=_host(args))
     text = " ".join(args.text.split())
     said = await remark(entry, note=text)
     if out.json:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from console.operations.experiments_new import Change
 
 Row = list[Span]
-WIDE = 112
 
 
 class ComparisonLines(Marking, Framed):
@@ -76,9 +75,10 @@ def _rows(found: Comparison, changes: Sequence[Change], width: int) -> Iterator[
             yield row, None
         yield [(" numbers of unlike runs say nothing about what changed: measure both alike", "dim")], None
     else:
-        yield [(_head(width), "dim")], None
+        yield [(HEAD, "dim")], None
         for rung in found.rungs:
-            yield _rung(rung, width), None
+            for line in _measured(rung):
+                yield line, None
         if found.note:
             for row in wrapped(clean(f"! {found.note}"), width, "warn", 1):
                 yield row, None
@@ -97,33 +97,23 @@ def _rows(found: Comparison, changes: Sequence[Change], width: int) -> Iterator[
         yield [(" ", ""), *_pair(each.what, each.a, each.b, size, width - 2)], None
 
 
-def _head(width: int) -> str:
-    head = f" {'conc.':>7}  {'A tok/s':>9}  {'B tok/s':>9}  {'B to A, 95 % interval':<24}"
-    if width < WIDE:
-        return head + f"  {'A J/tok':>7} {'B J/tok':>7}"
-    return head + f"  {'TTFT p50 ms':^15}  {'ITL p50 ms':^15}  {'J/token':^13}"
+HEAD = f" {'conc.':>7}  {'':<12}  {'A':>9}  {'B':>9}  B to A, 95 % interval"
 
 
-def _rung(rung: Rung, width: int) -> Row:
-    change = None if rung.ratio is None else (rung.ratio - 1) * 100
-    said, told = "—" if change is None else f"{change:+.1f} %", rung.interval
-    if told is not None:
-        said += f" [{told.low_pct:+.1f}, {told.high_pct:+.1f}]" + ("" if rung.clear else " noise?")
-    ink = "dim" if change is None or not rung.clear else "good" if change > 0 else "bad"
-    row: Row = [
-        (f" {rung.concurrency:>7,}  {dash(rung.a_tok_s):>9}  {dash(rung.b_tok_s):>9}  ", "strong"),
-        (f"{said:<24}", ink),
-    ]
-    if width < WIDE:
-        row.append((f"  {dash(rung.a_j_per_token, 2):>7} {dash(rung.b_j_per_token, 2):>7}", ""))
-    else:
-        for a, b, digits, size in (
-            (rung.a_ttft_p50_ms, rung.b_ttft_p50_ms, 0, 15),
-            (rung.a_itl_p50_ms, rung.b_itl_p50_ms, 1, 15),
-            (rung.a_j_per_token, rung.b_j_per_token, 2, 13),
-        ):
-            row.append((f"  {f'{dash(a, digits)} → {dash(b, digits)}':^{size}}", ""))
-    return [*row, (f"  {clean(rung.note)}" if rung.note else "", "warn")]
+def _measured(rung: Rung) -> Iterator[Row]:
+    """Yield a row a metric; the concurrency stands before the first."""
+    for number, row in enumerate(rung.rows):
+        said, told = "—" if row.change_pct is None else f"{row.change_pct:+.1f} %", row.interval
+        if told is not None:
+            said += f" [{told.low_pct:+.1f}, {told.high_pct:+.1f}]" + (" noise?" if row.better is None else "")
+        ink = {True: "good", False: "bad", None: "dim"}[row.better]
+        first = not number
+        yield [
+            (f" {f'{rung.concurrency:,}' if first else '':>7}  {row.what:<12}", "strong" if first else ""),
+            (f"  {dash(row.a, row.digits):>9}  {dash(row.b, row.digits):>9}  ", "strong" if first else ""),
+            (said, ink),
+            (f"  {clean(rung.note)}" if rung.note and first else "", "warn"),
+        ]
 
 
 def _pair(what: str, a: object, b: object, size: int, width: int, note: str = "") -> Row:
