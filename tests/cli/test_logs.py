@@ -52,6 +52,7 @@ def test_what_is_wrong_is_usage_with_the_word_that_is_wrong(tmp_path: Path) -> N
     for argv, told in (
         (["/nope"], "/nope: cannot be read"),
         (["nope.log"], "nope.log: cannot be read"),
+        (["nope"], "nope: no file of that name here, and no host was named that could have a run of that name"),
         ([tmp_path], "Is a directory"),
         ([DATA / "G04.log", "--grep", "[a-z"], "[a-z: not a regular expression"),
         ([DATA / "G04.log", "--kind", "decoded"], "'decoded' is not a valid LogKind"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Output
-from console.domain.run import LogKind, LogRecord
+from console.domain.run import LogKind, LogRecord, Run
 from console.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
         help=f"how much of a run's past, 0 for all (default: {LINES}; all that a filter wants)",
     )
     logs.add_argument("--engine", default="", metavar="E", help="whose log a FILE is (default: what it looks like)")
-    logs.set_defaults(act=show_logs, needs=_needs)
+    logs.set_defaults(act=show_logs, needs=_needs, prepare=_look_for_file)
 
 
 def _needs(args: argparse.Namespace) -> str:
@@ -56,6 +56,15 @@ def _needs(args: argparse.Namespace) -> str:
     return (
         "nothing" if what == "-" or "/" in what or what.endswith(ENDINGS) or (what and Path(what).is_file()) else "host"
     )
+
+
+async def _look_for_file(args: argparse.Namespace) -> None:
+    """Say that a name is no file's, where no host is named whose run it could be."""
+    if args.what and _needs(args) == "host" and not args.host and not args.profile:
+        raise UsageError(
+            f"{args.what}: no file of that name here, and no host was named that could have a run of that name",
+            hint=f"the path of a file, or tokwatt --host HOST logs {args.what}",
+        )
 
 
 async def show_logs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
@@ -98,7 +107,7 @@ def _lines(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace, desk: Desk, wanted: RecordFilter, out: Output) -> int:
     from console.operations import log_search, logs, server
 
-    run = await server.find_run(desk, args.what) if args.what else await server.status(desk)
+    run = await _found(desk, args.what) if args.what else await server.status(desk)
     if run is None or not run.log:
         raise ConsoleError(f"{desk.link.host.name}: no run of ours has a log here", hint="tokwatt serve status --all")
     if not args.follow:
@@ -121,6 +130,15 @@ async def _run(args: argparse.Namespace, desk: Desk, wanted: RecordFilter, out: 
         _print(verdict, out)
     out.say(f"run {ended.id} has {ended.phase.value}")
     return 0 if verdict is None else 1
+
+
+async def _found(desk: Desk, name: str) -> Run:
+    from console.operations import server
+
+    try:
+        return await server.find_run(desk, name)
+    except UsageError as error:
+        raise UsageError(error.title, "no file of that name is here either", error.hint) from error
 
 
 def _print(record: LogRecord, out: Output) -> None:
