@@ -91,14 +91,29 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
     return ended
 
 
-async def restart(desk: Desk, *, grace_s: float = 15.0, force: bool = False) -> Run:
-    """Stop the run of the profile, or ours on its port, and start the profile; what it lacks is found before the stop."""
+async def restart(desk: Desk, *, grace_s: float = 15.0, force: bool = False, agreed: str | None = None) -> Run:
+    """Stop the run of the profile, or ours on its port, and start the profile; what it lacks is found before the stop.
+
+    Args:
+        desk: Host and profile.
+        grace_s: Between SIGTERM and SIGKILL.
+        force: Launch although the install would not take its arguments.
+        agreed: Key of the run that was shown, empty for none; left out, whichever is there is stopped.
+
+    Raises:
+        RefusedError: The server is not ours, or another one is there by now than was agreed on.
+    """
     profile = desk.must_profile()
     desk.must_write("serve restart")
     await fitness.looked(desk, profile, force=force)
     launching.environment(profile)
     living = await status(desk)
     if living is not None and living.phase in LIVING:
+        if agreed is not None and living.key != agreed:
+            raise RefusedError(
+                f"run {living.id} of {living.operator} is there by now, not the one that was shown",
+                hint="look at it, then restart",
+            )
         with contextlib.suppress(AlreadySoError):  # another console has stopped it meanwhile
             await stop(desk, living, grace_s=grace_s)
     return await start(desk, force=force)

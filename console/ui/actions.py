@@ -132,7 +132,7 @@ async def stop_server(app: TokwattApp) -> None:
     if run is None or run.phase not in (*UP, RunPhase.STOPPING):
         raise UsageError("no server runs", hint="x s starts one")
     if await _sure(app, "stop", [f"run {run.id}" + (f", pid {run.process.pid}" if run.process else "")]):
-        await server.stop(desk)
+        await server.stop(desk, run)
 
 
 async def restart_server(app: TokwattApp) -> None:
@@ -142,12 +142,12 @@ async def restart_server(app: TokwattApp) -> None:
     desk = app.need_desk()
     desk.must_write("restart")
     _must_be_ours(app, "restart")
-    profile = desk.must_profile()
+    profile, run = desk.must_profile(), app.snapshot.run
     waiting = [p.name for p in app.snapshot.patches if p.loaded.value == "needs_restart"]
     said = [f"{profile.engine.kind} from profile {profile.name}"]
     said += [f"then in force: {', '.join(waiting)}"] if waiting else []
     if await _sure(app, "restart", said):
-        await server.restart(desk)
+        await server.restart(desk, agreed=run.key if run else "")
 
 
 async def attach_server(app: TokwattApp) -> None:

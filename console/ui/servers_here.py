@@ -65,18 +65,18 @@ async def adopt_server(app: TokwattApp) -> None:
 
 
 async def stop_typed(app: TokwattApp, pid: int) -> None:
-    """Stop a server once its owner, command, connections and GPUs were shown and its pid was typed."""
+    """Stop a server once its owner, command, connections and GPUs were shown and, unless it is ours, its pid typed."""
     from console.operations import foreign
     from console.operations.server_words import stake_lines
-    from console.ui.modals.servers import TypedModal
+    from console.ui.modals.servers import StakeModal
 
     desk = app.need_desk()
     desk.must_write("stop")
     at_stake = await foreign.stake(desk, pid)
     found = at_stake.server
     what = f"run {found.run}" if found.ours else "a server that is not ours"
-    typed = await app.push_screen_wait(TypedModal(f"stop {what}?", stake_lines(at_stake), pid))
-    if typed:
+    question = StakeModal(f"stop {what}?", stake_lines(at_stake), found.process.pid, typed=not found.ours)
+    if typed := await app.push_screen_wait(question):
         await foreign.stop(desk, at_stake, typed)
 
 

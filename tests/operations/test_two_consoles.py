@@ -186,6 +186,11 @@ async def test_of_two_restarts_one_launches(both: tuple[Console, Console]) -> No
     [run], [lost] = await outcomes(server.restart(ada, grace_s=5), server.restart(bob, grace_s=5))
     assert isinstance(lost, AlreadySoError | RefusedError), lost
     assert run.id != first.id and [one.id for one in await living(ada)] == [run.id]
+    with pytest.raises(RefusedError, match=f"run {run.id} of {run.operator} is there by now"):
+        await server.restart(bob, agreed=first.key)  # he was shown the first
+    with pytest.raises(AlreadySoError, match=f"run {first.id} has ended already"):
+        await server.stop(bob, first)
+    assert [one.id for one in await living(bob)] == [run.id]
     await server.stop(ada, run, grace_s=5)
 
 

@@ -451,11 +451,11 @@ class Operations:
     async def server_start(self, desk: FakeDesk, *, force: bool = False) -> None:
         desk.calls.append(("start", force) if force else ("start",))
 
-    async def server_stop(self, desk: FakeDesk) -> None:
-        desk.calls.append(("stop",))
+    async def server_stop(self, desk: FakeDesk, run: Run | None = None) -> None:
+        desk.calls.append(("stop", run.id if run else ""))
 
-    async def server_restart(self, desk: FakeDesk) -> None:
-        desk.calls.append(("restart",))
+    async def server_restart(self, desk: FakeDesk, *, agreed: str | None = None) -> None:
+        desk.calls.append(("restart", agreed))
 
     async def logs_follow(self, desk: FakeDesk, run: Run) -> AsyncIterator[tuple[LogRecord, ...]]:
         yield self.records

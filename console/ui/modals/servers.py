@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -28,6 +29,9 @@ WORDS = {
 }
 TYPED_WIDTH = 110
 NAME_WIDTH = 13
+BELOW_ROWS = 14
+"""Below and around the list: what is known of one server, the keys, the frame."""
+
 COMMAND_ROWS = 3
 OTHER_ROWS = 2
 """So that the line to type into stays in a terminal of 24 rows."""
@@ -93,7 +97,7 @@ class ServersModal(ModalScreen[tuple[str, HostServer] | None]):
     def on_mount(self) -> None:
         """Tell of the first one."""
         lines = self.query_one(ServerLines)
-        lines.styles.height = max(1, min(len(self._servers), 12))
+        lines.styles.height = max(1, min(len(self._servers), 12, self.app.size.height - BELOW_ROWS))
         lines.changed()
         lines.focus()
         self._tell(0)
@@ -131,6 +135,7 @@ class ServersModal(ModalScreen[tuple[str, HostServer] | None]):
 def _details(each: HostServer) -> list[tuple[str, str]]:
     members = f"{len(each.members)}: " + ", ".join(f"{one.pid} {short(one.title)}" for one in each.members[:4])
     found = [
+        ("serves", f"{each.engine} {each.version} {each.model or '—'}".replace("  ", " ")),
         ("command", " ".join(each.argv)),
         ("in", each.cwd or "—"),
         ("log", each.log or each.output_why or "—"),
@@ -146,30 +151,39 @@ def _details(each: HostServer) -> list[tuple[str, str]]:
     return found
 
 
-class TypedModal(ModalScreen[str | None]):
-    """What ending a server that is not ours costs; its pid must be typed."""
+class StakeModal(ModalScreen[str | None]):
+    """What ending a server costs; answers with its pid, which must be typed where the server is not ours."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "refuse", show=False)]
 
-    def __init__(self, title: str, lines: Sequence[str], pid: int) -> None:
+    def __init__(self, title: str, lines: Sequence[str], pid: int, *, typed: bool = True) -> None:
         super().__init__()
         self._title, self._lines, self._pid = clean(title), [clean(line) for line in lines], str(pid)
+        self._typed = typed
 
     def compose(self) -> ComposeResult:
         """Put what is at stake above the line where the pid is typed."""
         with Vertical(classes="sheet") as box:
             box.border_title = Content(self._title)
             yield Static(self._stakes(), classes="sheet-line")
-            line = Input(placeholder="the pid", compact=True, id="typed-pid")
-            line.cursor_blink = False
-            yield line
-            yield Static(Content(" "), id="typed-word", classes="sheet-line")
-            foot = keys(("enter", f"stop it, once {self._pid} is typed"), ("esc", "leave it"))
-            yield Static(Content.assemble(*foot), classes="sheet-foot")
+            if self._typed:
+                line = Input(placeholder="the pid", compact=True, id="typed-pid")
+                line.cursor_blink = False
+                yield line
+                yield Static(Content(" "), id="typed-word", classes="sheet-line")
+            yes = ("enter", f"stop it, once {self._pid} is typed") if self._typed else ("y", "stop it")
+            yield Static(Content.assemble(*keys(yes, ("esc", "leave it"))), classes="sheet-foot")
 
     def on_mount(self) -> None:
         """Wait for the pid."""
-        self.query_one(Input).focus()
+        if self._typed:
+            self.query_one(Input).focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """Answer yes for a server of ours."""
+        if not self._typed and event.key == "y":
+            event.stop()
+            self.dismiss(self._pid)
 
     def on_resize(self) -> None:
         """Cut the lines anew."""
