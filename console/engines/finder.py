@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from console.domain.run import Failure, LogKind, LogRecord
 from console.domain.text import clean
 
-WEAK = frozenset({"uncaught", "peer-lost", "child"})
+WEAK = frozenset({"uncaught", "peer-lost", "child", "native"})
 """Signatures that a real cause may follow: an exception nobody said to be fatal, an end that another process brought."""
 
 MEMORY = frozenset({"gpu-memory", "kv-memory", "graph-capture"})
+_KILLED = re.compile(r"^Killed$|^.* exited with code 137$", re.MULTILINE)
 RANKS_NAMED = 8
 EMPTY_SHARE = 1.2
 """Others hold a card when what must be its size exceeds so many times what was free before the weights."""
@@ -60,6 +61,8 @@ class FailureFinder:
     _ranks: list[str] = field(default_factory=list)
     _compiler: LogRecord | None = None
     _ended_by: LogRecord | None = None
+    _killed: LogRecord | None = None
+    """The shell's word that a signal ended it: a cause only where there is no other."""
     _memory: _Memory = field(default_factory=_Memory)
 
     @property
@@ -77,14 +80,21 @@ class FailureFinder:
             self._see_failure(record)
         elif "compiler" in record.values:
             self._compiler = self._compiler or record
-        elif self.ways.consequence.match(message_of(record)):
+        elif self.ways.consequence.match(message := message_of(record)):
             self._ended_by = record
+            if self._killed is None and (shot := _KILLED.search(message)):
+                said = "killed (SIGKILL); the log does not tell by whom"
+                self._killed = record._replace(
+                    kind=LogKind.FAILURE, values={"signature": "killed"}, severity="error", cause=said, lines=(shot[0],)
+                )
+                if self._first is None:
+                    self._phase_then = self._failing_phase()
 
     def record(self, *, ended: bool = False) -> LogRecord | None:
         """Return the record of the first cause."""
         if self._first is not None and (ended or not _weak(self._first)):
             return self._first
-        return None
+        return self._killed if ended and self._first is None and not self.stopping else None
 
     def failure(self, *, ended: bool = False) -> Failure | None:
         """Return the first cause as the operator shall read it."""
@@ -94,7 +104,7 @@ class FailureFinder:
         name = str(first.values.get("signature"))
         cause, lines = first.cause, first.lines
         hint = self.ways.hints.get(name, "")
-        if name in MEMORY and self._phase_then:
+        if (name in MEMORY or first is self._killed) and self._phase_then:
             served = self._phase_then == "ready"
             cause += " (while serving)" if served else f" (during: {self._phase_then})"
             if name == "gpu-memory":
@@ -120,10 +130,15 @@ class FailureFinder:
             cause += f", stalled since {since}"
         return Failure(cause, tuple(clean(line) for line in lines), hint)
 
+    def come_to(self, phase: str) -> None:
+        """Take the step that a progress bar is of."""
+        if phase and phase != self._phase:
+            self._phase = self._open_phase = phase
+
     def _see_phase(self, record: LogRecord) -> None:
         name, step = str(record.values.get("phase")), record.values.get("step")
         if name == "arguments":
-            self._first = self._ended_by = self._compiler = None  # another launch in the same file
+            self._first = self._ended_by = self._compiler = self._killed = None  # another launch in the same file
             self._ranks, self.stopping, self._memory = [], False, _Memory(_share(record.raw))
         if name == "stopping":
             if self.ways.over.search(record.raw):
@@ -176,6 +191,7 @@ class FailureFinder:
 
     def _revive(self, record: LogRecord) -> None:
         """A server that goes on working a minute later did not die of it."""
+        self._phase = self._open_phase = "ready"
         if self._first is not None and record.clock[:16] > self._first.clock[:16] and self._ended_by is None:
             self._first, self._ranks = None, []
 

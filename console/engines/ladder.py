@@ -69,16 +69,17 @@ class Ladder:
         if text and (step := self._steps.get(name)):
             step.note = text
 
-    def bar(self, record: LogRecord, at: float) -> None:
-        """Take a progress bar."""
+    def bar(self, record: LogRecord, at: float) -> str:
+        """Take a progress bar; return the step that it is of, empty where it is of none."""
         label = str(record.values.get("label", "")).lower()
         name = next((step for word, step in self.bars.items() if word in label), "")
         total, done = record.values.get("total"), record.values.get("done")
         if not name or not isinstance(total, int) or not total or not isinstance(done, int):
-            return
+            return ""
         self.begin(name, at)
         if (step := self._steps.get(name)) and step.ended is None:
             step.progress = min(1.0, done / total)
+        return name
 
     def finish(self, name: str, at: float) -> None:
         """Take the last step; everything has ended with it."""

@@ -39,6 +39,8 @@ _EXCEPTION = re.compile(
 _WARNING = re.compile(r"\S+:\d+: \w*Warning: ")
 _BAR = re.compile(r"\d+%(?: Completed)? ?\|")
 _TRACEBACK_END = (f"{TRACEBACK}:", f"{TRACEBACK}: ")
+_LISTED = re.compile(r"[-*] |\d+\. |[A-Z][\w ]{2,60}:$")
+"""Paragraphs of a long exception: the next one after an empty line."""
 _OPENING = ("ERROR:", "Pyspy ")
 """What a stamped message that goes on in further lines begins with, besides tracebacks."""
 _CHAINED = (TRACEBACK, "During handling of the above", "The above exception was")
@@ -356,4 +358,4 @@ def _in_traceback(block: _Block, message: str) -> bool:
             return False
         block.thrown = True
         return True
-    return not block.blanks
+    return not block.blanks or (block.thrown and _LISTED.match(message) is not None)

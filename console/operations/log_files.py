@@ -27,7 +27,9 @@ _VLLM = re.compile(
     rb"(?:INFO|WARNING|ERROR) (?:\x1b\[0m )?\d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+:\d+\]|vllm\.engine|\(APIServer pid="
 )
 _SGLANG = re.compile(rb"\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d[^\]]*\] |sglang")
-_LLAMA = re.compile(rb"^(?:srv |slot |main: |llama_|load_|print_info|que )", re.MULTILINE)
+_LLAMA = re.compile(
+    rb"^(?:srv |slot |main: |llama_|load_|print_info|que |ggml_|gguf_|error: invalid argument: -)", re.MULTILINE
+)
 
 
 def chunks(name: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:

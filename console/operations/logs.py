@@ -19,6 +19,11 @@ from console.operations.log_parts import SETTLE_S, Part, link_up, parser_of, par
 from console.operations.running import run_of
 
 RUNS_LOOKED_AT = 100
+_WORK = (LogKind.DECODE, LogKind.PREFILL)
+_FALLS = ("child", "killed", "native")
+"""Signatures of a process that is gone."""
+_LIFE = {LogKind.PHASE, *_WORK}
+"""Kinds of records by which a file is the log of a run."""
 
 __all__ = ["SETTLE_S", "Part", "follow", "link_up", "parts", "records", "to_end"]
 
@@ -35,16 +40,35 @@ def records(data: Iterable[bytes], *, engine: str = "") -> Iterator[LogRecord]:
     adapter = _adapter(engine or _known(recognised(first)))
     parser, watch = LogParser(adapter.grammar()), adapter.watch()
     last: LogRecord | None = None
-    for chunk in itertools.chain((first,), chunks):
-        for last in parser.feed(chunk):
-            watch.see(last)
+    held = False
+    seen: set[LogKind] = set()
+    worked, fell = -1, False
+    for record in _all(parser, itertools.chain((first,), chunks)):
+        if held and last is not None:
             yield last
-    for last in parser.close():
-        watch.see(last)
-        yield last
-    verdict = verdict_record(watch, ended=watch.ended)
-    if verdict is not None and last is not None and verdict.offset != last.offset and watch.ended:
+        watch.see(last := record)
+        if not (held := record.kind is LogKind.FAILURE):  # only a failure may have more to tell at the end
+            yield record
+        seen.add(record.kind)
+        worked = record.offset if record.kind in _WORK else worked
+        fell = fell or record.values.get("signature") in _FALLS
+    over = watch.ended or held
+    verdict = verdict_record(watch, ended=over or fell)
+    if verdict is not None and not (over or (seen & _LIFE and verdict.offset > worked)):
+        verdict = None
+    if held and last is not None:
+        whole = verdict is not None and verdict.offset == last.offset
+        yield verdict._replace(raw=last.raw) if whole and verdict is not None else last
+        if whole or not (watch.ended or seen & _LIFE):
+            return  # told, or a choice of lines, each told by itself
+    if verdict is not None:
         yield verdict
+
+
+def _all(parser: LogParser, chunks: Iterable[bytes]) -> Iterator[LogRecord]:
+    for chunk in chunks:
+        yield from parser.feed(chunk)
+    yield from parser.close()
 
 
 def verdict_record(watch: Watch, *, ended: bool) -> LogRecord | None:

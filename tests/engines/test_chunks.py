@@ -143,7 +143,7 @@ def test_what_the_hostile_log_says() -> None:
         ("phase", "03:04:06", {"TP": 0}),
         ("failure", "", {"rank": [0, 1]}),
         ("other", "03:04:07", None),
-        ("other", "", None),
+        ("failure", "", None),
         ("other", "", None),
     ]
     assert "▊ █ \ufffd\ufffd end" in HOSTILE_WHOLE[0].raw

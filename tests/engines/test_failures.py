@@ -41,8 +41,8 @@ THROWN = {
     "with NCCL_DEBUG=INFO for details), NCCL version 2.27.5\nncclSystemError: System call (e.g. socket, malloc) or "
     "external library call failed or device error.\nLast error:\nError while creating shared memory segment "
     "/dev/shm/nccl-KZQBdN (size 9637888), error: No space left on device (28)": (
-        "NCCL error: Error while creating shared memory segment /dev/shm/nccl-KZQBdN",
-        "NCCL_DEBUG",
+        "shared memory (/dev/shm) is too small: Error while creating shared memory segment /dev/shm/nccl-KZQBdN",
+        "--shm-size",
     ),
     "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:94, invalid usage\nLast error:\nDuplicate GPU "
     "detected : rank 1 and rank 0 both on CUDA device 4000": (
@@ -219,11 +219,18 @@ def test_the_kernel_is_named_as_killer_only_with_evidence() -> None:
     assert shown.cause == "the kernel killed sglang::schedul (pid 46): the host had no memory left"
 
 
-def test_killed_alone_is_no_failure_of_its_own() -> None:
-    records = read((HEAD + "[2026-01-02 03:05:00] Decode batch, #running-req: 1\nKilled\n").encode())
+def test_killed_alone_is_told_for_what_it_is() -> None:
+    """No cause is known, and nobody is named; an end that was asked for is none."""
+    text = HEAD + "[2026-01-02 03:05:00] Decode batch, #running-req: 1\n"
+    records = read((text + "Killed\n").encode())
     assert [record.kind for record in records if record.kind is LogKind.FAILURE] == []
     watch = watched(records)
-    assert watch.ended and watch.failure(ended=True) is None
+    assert watch.ended and watch.failure() is None
+    told = watch.failure(ended=True)
+    assert told is not None and told.cause == "killed (SIGKILL); the log does not tell by whom (while serving)"
+    assert "dmesg" in told.hint and told.lines == ("Killed",)
+    asked = watched(read((text + "[2026-01-02 03:05:09] SIGTERM received. signum=15\nKilled\n").encode()))
+    assert asked.ended and asked.failure(ended=True) is None
 
 
 def test_a_stall_ends_in_one_incident() -> None:

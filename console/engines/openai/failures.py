@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from console.engines.causes import COMMON, HINTS, Found, Signature, found_in, is_traceback, proof, searched, sig, thrown
+from console.engines.causes import Found, Signature, found_in, is_traceback, proof, searched, sig, thrown
 from console.engines.finder import Ways
+from console.engines.signatures import COMMON, HINTS
 
 OWN: tuple[Signature, ...] = (
     sig(
@@ -43,6 +44,11 @@ OWN: tuple[Signature, ...] = (
         "kv-memory",
         r"failed to allocate (?:buffers? for )?(?P<what>kv cache|compute buffers?|compute pp buffers?)",
         r"no memory for the \g<what>",
+    ),
+    sig(
+        "assertion",
+        r"(?P<what>GGML_ASSERT\([^\n]{0,200}\) failed|GGML_ABORT[^\n]{0,200})",
+        r"llama.cpp failed an assertion: \g<what>",
     ),
     sig("unknown-flag", r"error: invalid argument: (?P<flag>\S+)", r"unknown argument: \g<flag>"),
     sig("bad-argument", r"error while handling argument \"(?P<flag>[^\"]+)\": (?P<what>[^\n]*)", r"\g<flag>: \g<what>"),

@@ -24,7 +24,7 @@ class OpenAiWatch(LadderWatch):
         counted = log_seconds(record.raw)
         at = self._ladder.take_moment(counted) if counted is not None else self._ladder.at(record.clock)
         if record.kind is LogKind.PROGRESS:
-            self._ladder.bar(record, at)
+            self._finder.come_to(self._ladder.bar(record, at))
         elif record.kind is LogKind.PHASE:
             self._see_phase(record, at, counted)
 

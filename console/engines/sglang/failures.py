@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from console.engines.causes import COMMON, HINTS, Found, Signature, crash, found_in, is_traceback, sig, thrown
+from console.engines.causes import Found, Signature, crash, first_thrown, found_in, is_traceback, sig, thrown
 from console.engines.finder import Ways
+from console.engines.signatures import COMMON, HINTS
 
 SIGNATURES: tuple[Signature, ...] = (
+    sig(
+        "library",
+        r"Could not load any common_ops library[\s\S]{0,2000}?^- ImportError: (?P<what>[^\n]{1,200})",
+        r"sgl_kernel does not load: \g<what>",
+    ),
     sig(
         "graph-capture",
         r"Capture cuda graph failed: (?P<what>(?!CUDA out of memory).{0,200})",
@@ -58,6 +65,8 @@ SIGNATURES: tuple[Signature, ...] = (
 )
 
 CRASHED = re.compile(r"Subprocess (?P<who>\S+) \(pid=(?P<pid>\d+)\) crashed with exit code (?P<code>-?\d+)")
+EXIT = re.compile(r"Exit code: (-?[1-9]\d*)$")
+"""Of the scheduler that was said to be dead in the line before."""
 CHILD = re.compile(
     r"(?:Child process unexpectedly failed with an exit code (?P<code>-?\d+)|Rank (?P<rank>\d+) scheduler is dead)"
 )
@@ -80,6 +89,7 @@ WAYS = Ways(
         "internal-port": "a left-over of an earlier run may hold it; it is not the HTTP port",
         "context": "lower context-length",
         "watchdog": "read the stack dump in the log; the first rank that stopped tells where",
+        "divide": "choose a smaller tp-size (or ep-size) that divides the model's heads and sizes",
         "killed": "look for the out-of-memory killer in the host's kernel log (dmesg)",
         "no-kernel": "choose another attention-backend or moe-runner-backend",
         "peer-lost": "another process of the run ended first; look at what it said",
@@ -116,7 +126,10 @@ def signature(message: str, stamped: bool, usage: str = "") -> Found | None:
     if folded and _PEER.search(message):
         return Found("peer-lost", f"another process was lost: {thrown(message)}", _last_lines(message))
     if found := found_in(message, SIGNATURES, stamped, usage):
-        return found
+        return _with_first(found, message) if found.name == "graph-capture" and folded else found
+    if stamped and (code_told := EXIT.match(message)):
+        code = int(code_told[1])
+        return Found("killed" if code < 0 else "child", crash("the scheduler", code), (message,), {"code": code})
     if crashed := CRASHED.match(message):
         code = int(crashed["code"])
         return Found("killed", crash(crashed["who"], code), (message,), {"code": code})
@@ -130,6 +143,14 @@ def signature(message: str, stamped: bool, usage: str = "") -> Found | None:
         who = f"{fatal_head['who']} failed: " if fatal_head else ""
         return Found("exception" if fatal_head else "uncaught", f"{who}{thrown(message)}", _last_lines(message))
     return None
+
+
+def _with_first(found: Found, message: str) -> Found:
+    """Return a failed capture with the exception that it began with, where that says something else."""
+    first = first_thrown(message)
+    if "graph failed" in first or first.partition(": ")[2] in found.cause:
+        return found
+    return replace(found, cause=f"CUDA graph capture failed: {first}", lines=(first, *found.lines))
 
 
 def _last_lines(message: str) -> tuple[str, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from console.engines.causes import COMMON, HINTS, Found, Signature, crash, found_in, is_traceback, sig, thrown
+from console.engines.causes import Found, Signature, crash, found_in, is_traceback, sig, thrown
 from console.engines.finder import Ways
+from console.engines.signatures import COMMON, HINTS
 
 SIGNATURES: tuple[Signature, ...] = (
     sig(
@@ -59,6 +60,12 @@ SIGNATURES: tuple[Signature, ...] = (
         anywhere=True,
     ),
     sig(
+        "gpu-count",
+        r"Cannot provide a placement group of (?P<what>.{0,120})within",
+        r"the Ray cluster has not the GPUs that are asked for: \g<what>",
+        anywhere=True,
+    ),
+    sig(
         "heads",
         r"Total number of attention heads \((?P<heads>\d+)\) must be divisible by tensor parallel size \((?P<tp>\d+)\)",
         r"tensor-parallel-size \g<tp> does not divide the model's \g<heads> attention heads",
@@ -79,15 +86,15 @@ SIGNATURES: tuple[Signature, ...] = (
     *COMMON,
     sig(
         "assertion",
-        r"pydantic[\w.]*ValidationError: [^\n]*\n(?:[^\n]*\n)?\s*(?P<what>[^\n]{0,300}?)(?: \[type=[^\n]*)?$",
-        r"the arguments do not go together: \g<what>",
+        r"pydantic[\w.]*ValidationError: [^\n]*\n(?:(?P<field>[^\s\n][^\n]*)\n)?\s*(?P<what>[^\n]{0,300}?)(?: \[type=[^\n]*)?$",
+        r"the arguments do not go together: \g<field> \g<what>",
     ),
 )
 
 _WEAK_WORDS = ("shm-broadcast",)
 
 DIED = re.compile(
-    r"(?:Engine core proc (?P<core>\S+)|(?P<worker>Worker(?:Proc)? ?\S*)) (?:died unexpectedly|"
+    r"(?:(?:Engine core|Worker) proc (?P<core>\S+)|(?P<worker>Worker(?:Proc)? ?\S*)(?: pid \d+)?) (?:died(?: unexpectedly)?|"
     r"(?:hit an exception|failed))(?:[^\n]*exit ?code:? (?P<code>-?\d+))?"
 )
 GONE = re.compile(r"\[shutdown\] \w+: (?P<who>[\w ]+?) exited unexpectedly")
@@ -110,6 +117,7 @@ WAYS = Ways(
         "gpu-count": "lower tensor-parallel-size, or check CUDA_VISIBLE_DEVICES",
         "host-memory": "lower VLLM_CPU_KVCACHE_SPACE, or free memory of the host",
         "no-model": "check the model's path on the host",
+        "divide": "choose a smaller tensor-parallel-size that divides the model's heads and sizes",
         "heads": "choose a tensor-parallel-size that divides them",
         "shm-broadcast": "look at what the workers do (py-spy dump); NCCL or a kernel may hang",
         "killed": "look for the out-of-memory killer in the host's kernel log (dmesg)",

@@ -36,7 +36,7 @@ class VllmWatch(LadderWatch):
         self._finder.see(record)
         at = self._ladder.at(record.clock)
         if record.kind is LogKind.PROGRESS:
-            self._ladder.bar(record, at)
+            self._finder.come_to(self._ladder.bar(record, at))
         elif record.kind is LogKind.PHASE:
             self._see_phase(record, at)
 
