@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.engines.recorded import content
+from tests.ssh_servers import free_port
 
 FAKE = Path(__file__).parents[1] / "engines" / "fake"
 
@@ -35,12 +36,9 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 @pytest.fixture
 def profile(tmp_path: Path) -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     path = tmp_path / "fake.toml"
     path.write_text(
-        f'[host]\nssh = "local"\n[engine]\npython = "{sys.executable}"\n[launch]\nport = {port}\nworkdir = "{FAKE}"\n'
+        f'[host]\nssh = "local"\n[engine]\npython = "{sys.executable}"\n[launch]\nport = {free_port()}\nworkdir = "{FAKE}"\n'
         f'[launch.args]\nmodel-path = "{tmp_path}"\n[launch.env]\nHF_TOKEN = {{ from = "env" }}\n'
     )
     return str(path)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,6 +18,7 @@ import pytest_asyncio
 
 from console.demo import control, layout
 from console.demo.server import DemoServer
+from tests.ssh_servers import free_port
 
 SPEED = "40"
 ROLL = "The server is fired up and ready to roll!"
@@ -89,13 +89,6 @@ class Engine:
 
 
 Launch = Callable[..., Engine]
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from console.operations.desk import Desk
 from console.operations.opening import open_desk
 from console.operations.watch import gpu_samples
 from console.remote.target import Target
-from tests.demo.conftest import free_port
+from tests.ssh_servers import free_port
 
 AUTOTUNE = "flashinfer-cutlass-autotune"
 FUSION = "allreduce-fusion-sm120"

@@ -14,7 +14,8 @@ from console.operations import server
 from console.operations.desk import Desk
 from console.remote.link import HostLink
 from tests.engines.test_command import SOURCE
-from tests.operations.test_server import FAKE, free_port, no_leftovers, surroundings
+from tests.operations.test_server import FAKE, no_leftovers, surroundings
+from tests.ssh_servers import free_port
 
 __all__ = ["no_leftovers", "surroundings"]
 

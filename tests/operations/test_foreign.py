@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from console.operations import foreign, logs, server, server_words, servers, wat
 from console.operations.desk import Desk
 from tests.local import desk as desk
 from tests.local import ssh_desk as ssh_desk
+from tests.ssh_servers import free_port
 
 FAKE = Path(__file__).parents[1] / "engines" / "fake"
 
@@ -37,7 +37,7 @@ class Stranger:
 
     def __init__(self, folder: Path, *more: str) -> None:
         self.log = folder / "their.log"
-        self.port = _free_port()
+        self.port = free_port()
         flags = ["--model-path", "/models/their-model", "--tp-size", "2", "--port", str(self.port), *more]
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
@@ -65,12 +65,6 @@ class Stranger:
         for each in (self.process, self.bystander):
             each.kill()
             each.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _below(pid: int) -> list[int]:

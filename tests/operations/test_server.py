@@ -26,15 +26,9 @@ from console.operations import launching, logs, server
 from console.operations.desk import Desk
 from console.remote.link import HostLink
 from console.remote.local import LocalTransport
-from tests.ssh_servers import SshServer
+from tests.ssh_servers import SshServer, free_port
 
 FAKE = Path(__file__).parents[1] / "engines" / "fake"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(autouse=True)
