@@ -12,12 +12,11 @@ from console.domain.server import HostServer, Role
 if TYPE_CHECKING:
     from console.operations.server_words import Stake
 
-SIGNS = {"ok": "●", "unwell": "◑", "timeout": "◐", "refused": "◌", "": "·"}
-WORDS = {"ok": "ready", "unwell": "unwell", "timeout": "no answer", "refused": "not listening", "": "not asked"}
-
 
 def server_fields(server: HostServer) -> dict[str, Any]:
     """Return a server as JSON."""
+    from console.operations.server_words import ANSWERS
+
     return {
         "role": server.role.value,
         "engine": server.engine,
@@ -30,7 +29,7 @@ def server_fields(server: HostServer) -> dict[str, Any]:
         "started_at": moment(server.started_at),
         "port": server.port,
         "ports": list(server.ports),
-        "answers": WORDS.get(server.readiness, server.readiness) if server.readiness else None,
+        "answers": ANSWERS[server.readiness][1] if server.readiness else None,
         "gpus": [
             {"index": one.index, "uuid": one.uuid, "memory_mib": one.memory_mib} for one in server.gpus
         ] if server.gpus_told else None,
@@ -62,14 +61,14 @@ def by_role(servers: Sequence[HostServer]) -> dict[str, list[dict[str, Any]]]:
 
 def server_lines(servers: Sequence[HostServer]) -> Iterator[str]:
     """Return servers as a table, what is left of others below."""
-    from console.operations.server_words import gpu_words, whose
+    from console.operations.server_words import ANSWERS, gpu_words, whose
 
     for each in servers:
         since = (moment(each.started_at) or "—")[:19]
         if each.role is Role.SERVER:
             what = f"{each.engine} {each.version}".strip()
             where = f"port {each.port}" if each.port else "no port"
-            word = f"{SIGNS[each.readiness]} {WORDS[each.readiness]}"
+            word = " ".join(ANSWERS[each.readiness])
         else:
             what, where = f"{each.engine} {each.role.value}", f"{len(each.members)} processes"
             word = "✗ no launcher" if each.role is Role.LEFT_OVER else "· no server"

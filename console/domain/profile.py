@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 ArgValue = str | int | float | bool | tuple[str | int | float, ...] | Mapping[str, object]
 """One launch argument: `True` is the flag alone, a tuple several values, a mapping JSON."""
@@ -111,6 +111,12 @@ class LaunchSection:
     docker: DockerSection = field(default_factory=DockerSection)
     slurm: SlurmSection = field(default_factory=SlurmSection)
     systemd: SystemdSection = field(default_factory=SystemdSection)
+
+    @property
+    def via_values(self) -> dict[str, object]:
+        """Keys and values of the table of the way that it goes; empty for a plain process."""
+        section = getattr(self, VIA_TABLES.get(self.via, ""), None)
+        return {each.name: getattr(section, each.name) for each in fields(section)} if section is not None else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 from console.domain.patch import DiskState
 from console.domain.profile import Profile
-from console.engines.registry import engine
 from console.operations import launching, owners, patches, profile_check, profiles, server, ways
 from console.operations.desk import Desk
 from console.operations.profile_check import Finding
@@ -37,6 +36,16 @@ class DryRun:
     def wrong(self) -> bool:
         """Whether the profile itself is wrong."""
         return any(each.severity == profile_check.ERROR for each in self.findings)
+
+    @property
+    def wrong_lines(self) -> tuple[str, ...]:
+        """What of the profile the install would not take, a line each."""
+        return tuple(each.told for each in self.findings if each.severity == profile_check.ERROR)
+
+    @property
+    def odd_lines(self) -> tuple[str, ...]:
+        """What of the profile is odd and stops nothing."""
+        return tuple(each.told for each in self.findings if each.severity != profile_check.ERROR)
 
     @property
     def host_lines(self) -> tuple[str, ...]:
@@ -90,9 +99,7 @@ def _blocking(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
     found = [f"launch.via {profile.launch.via}: {fault}" for fault in launching.unit_faults(profile, facts)]
     if taken := launching.name_taken(facts["unit"]):
         found.append(taken)
-    flags = engine(profile.engine.kind).side_ports(profile)
-    for owner in (*facts["listeners"], *facts["taken"]):
-        flag = flags.get(owner["port"]) if owner["port"] != profile.launch.port else None
+    for owner, flag in launching.wanted_ports(profile, (*facts["listeners"], *facts["taken"])):
         wanted = f" (for {flag})" if flag else ""
         found.append(f"port {owner['port']}{wanted} is taken by {owners.of_port(owner, 80)}, on {owner['address']}")
     if fault := facts["bind_fault"]:

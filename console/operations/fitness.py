@@ -68,7 +68,7 @@ def stopping(found: Sequence[Finding]) -> list[Finding]:
 
 def place_of(finding: Finding) -> str:
     """Return where a finding is and what it is: file, line, key, text."""
-    return ": ".join(filter(None, (finding.place, finding.key, finding.text)))
+    return ": ".join(filter(None, (finding.place, finding.told)))
 
 
 def line_of(finding: Finding) -> str:

@@ -137,11 +137,9 @@ def must_have_name(desk: Desk, found: Preflight) -> None:
 
 def must_have_port(desk: Desk, profile: Profile, found: Preflight, runs: Sequence[Run]) -> None:
     """Raise `RefusedError` naming the owner, a run of ours or anybody, when a port is taken that the launch will open."""
-    side = engine(profile.engine.kind).side_ports(profile)
-    for owner in (*found.listeners, *found.taken):
+    for owner, flag in wanted_ports(profile, (*found.listeners, *found.taken)):
         ours = next((run for run in runs if run.process and run.process.pid == owner["pid"]), None)
         who = f"run {ours.id} of {ours.profile} (pid {owner['pid']})" if ours else owners.of_port(owner, 160)
-        flag = side.get(owner["port"], "") if owner["port"] != profile.launch.port else ""
         role = f", wanted for {flag} between the server's processes," if flag else ""
         key = f"{flag} under [launch.args]" if flag else "port under [launch]"
         raise RefusedError(
@@ -149,6 +147,12 @@ def must_have_port(desk: Desk, profile: Profile, found: Preflight, runs: Sequenc
             f"it listens on {owner['address']}",
             "serve restart stops it first" if ours and not flag else f"stop it, or change {key}",
         )
+
+
+def wanted_ports(profile: Profile, listeners: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], str]]:
+    """Return who listens where a launch will, each with the flag that wants the port; empty for the server's own."""
+    flags = engine(profile.engine.kind).side_ports(profile)
+    return [(one, flags.get(one["port"], "") if one["port"] != profile.launch.port else "") for one in listeners]
 
 
 def warn(desk: Desk, found: Preflight) -> None:

@@ -58,6 +58,11 @@ class Finding:
         """Return `FILE:LINE`, as far as it is known."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
+    @property
+    def told(self) -> str:
+        """Return key and text."""
+        return ": ".join(filter(None, (self.key, self.text)))
+
 
 async def check(
     profile: Profile, desk: Desk | None, *, ask: bool = True, looked: Mapping[str, Any] | None = None

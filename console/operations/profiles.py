@@ -16,8 +16,7 @@ from console.config.secrecy import REDACTED, is_secret, with_secret_args, withou
 from console.domain.profile import (
     DOCKER_RUN,
     PROCESS,
-    SLURM,
-    SYSTEMD_RUN,
+    VIA_TABLES,
     ArgValue,
     LaunchSection,
     Profile,
@@ -238,17 +237,12 @@ def fields(profile: Profile) -> Mapping[str, object]:
 
 
 def _via_fields(launch: LaunchSection) -> dict[str, dict[str, object]]:
-    """Return the table of the way that a profile launches."""
-    docker, slurm, systemd = launch.docker, launch.slurm, launch.systemd
-    if launch.via == DOCKER_RUN:
-        table: dict[str, object] = {"image": docker.image, "options": list(docker.options), "name": docker.name}
-        return {"docker": {**table, "entrypoint": docker.entrypoint, "runtime": docker.runtime}}
-    if launch.via == SLURM:
-        return {"slurm": {"partition": slurm.partition, "options": list(slurm.options)}}
-    if launch.via == SYSTEMD_RUN:
-        table = {"manager": systemd.manager, "properties": dict(systemd.properties)}
-        return {"systemd": {**table, "options": list(systemd.options)}}
-    return {}
+    """Return the table of the way that a profile launches, as JSON."""
+    plain: dict[str, object] = {
+        name: list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+        for name, value in launch.via_values.items()
+    }
+    return {VIA_TABLES[launch.via]: plain} if plain else {}
 
 
 async def choose(desk: Desk, name_or_path: str) -> Profile:

@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from console.domain.server import Connection, HostServer, Role
 
 CONNECTIONS_TOLD = 6
+ANSWERS = {
+    "ok": ("●", "ready"),
+    "unwell": ("◑", "unwell"),
+    "timeout": ("◐", "no answer"),
+    "refused": ("◌", "not listening"),
+    "": ("·", "not asked"),
+}
+"""Sign and word for what a server's cheap endpoint does (`domain.readiness`)."""
+
 UNTOLD = "— (no nvidia-smi tells who holds GPU memory)"
 
 

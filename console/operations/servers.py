@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from console.config.commands.dialects import dialect
-from console.config.commands.imported import import_text
 from console.config.secrecy import without_secret_words
 from console.domain.profile import EngineSection, LaunchSection, Profile
 from console.domain.run import ProcessId, Run, RunPhase
@@ -131,6 +130,8 @@ def as_run(server: HostServer) -> Run:
 
 def asked_for(argv: Sequence[str], kind: str) -> Profile:
     """Return what a command line asks for, as the profile that it would be; without arguments where it is not read."""
+    from console.config.commands.imported import import_text  # 30 ms of readers of pasted text
+
     try:
         return import_text(shlex.join(argv), name="its command line", place="its command line").profile
     except UsageError:

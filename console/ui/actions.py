@@ -102,16 +102,14 @@ async def _start_shown(app: TokwattApp, said: list[str], found: DryRun) -> bool 
 
     command = found.command if len(found.command) <= COMMAND else found.command[: COMMAND - 1] + "…"
     said += [command, "patches on: " + (", ".join(found.patches_on) or "none"), *found.host_lines]
-    wrong = [each for each in found.findings if each.severity == "error"]
-    notes = [f"✗ {text}" for text in (*found.blocking, *(f"{each.key}: {each.text}" for each in wrong))]
-    notes += [f"! {text}" for text in found.warnings]
-    notes += [f"! {each.key}: {each.text}".replace(": : ", ": ") for each in found.findings if each.severity != "error"]
+    notes = [f"✗ {text}" for text in (*found.blocking, *found.wrong_lines)]
+    notes += [f"! {text}" for text in (*found.warnings, *found.odd_lines)]
     more = len(notes) - NOTES
     said += [*notes[:NOTES], *([f"… and {more} more: tokwatt serve start --dry-run tells all"] if more > 0 else [])]
     if found.blocking:
         await app.push_screen_wait(MenuModal("it would not start", said, ()))
         return None
-    if wrong:
+    if found.wrong:
         said.append("this install would not take the profile as it is written: p shows where")
         return (
             True if await app.push_screen_wait(ConfirmModal("start it all the same?", said, "start", key="F")) else None

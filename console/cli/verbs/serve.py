@@ -89,10 +89,10 @@ async def start_server(args: argparse.Namespace, desk: Desk, out: Output) -> int
 async def _show_dry_run(desk: Desk, out: Output) -> int:
     """Print what a start would meet: 2 for a wrong profile, 3 when the host is in the way."""
     from console.operations.dry_run import dry_run
+    from console.operations.fitness import line_of
 
     found = await dry_run(desk)
     code = 2 if found.wrong else 3 if found.blocking else 0
-    findings = [f"{each.key}: {each.text}" if each.key else each.text for each in found.findings]
     if out.json:
         out.document(
             command=found.command,
@@ -100,7 +100,7 @@ async def _show_dry_run(desk: Desk, out: Output) -> int:
             patches_on=list(found.patches_on),
             blocking=list(found.blocking),
             warnings=list(found.warnings),
-            findings=findings,
+            findings=[each.told for each in found.findings],
             host={
                 name: found.facts[name] for name in ("gpus", "gpu_processes", "disks", "memory", "model", "listeners")
             },
@@ -110,6 +110,7 @@ async def _show_dry_run(desk: Desk, out: Output) -> int:
     out.line(f"patches on: {', '.join(found.patches_on) or 'none'}")
     for line in found.host_lines:
         out.line(line)
+    findings = [line_of(each) for each in found.findings]
     for word, said in (("would be refused", found.blocking), ("warning", found.warnings), ("profile", findings)):
         for text in said:
             out.line(f"{word}: {text}")

@@ -8,7 +8,7 @@ import tomli_w
 
 from console.config.commands.imported import Imported
 from console.config.commands.notes import NOTE, Note
-from console.domain.profile import DOCKER_RUN, PROCESS, SLURM, SYSTEMD_RUN, LaunchSection, Profile, Secret
+from console.domain.profile import PROCESS, VIA_TABLES, LaunchSection, Profile, Secret
 
 _SAYING_LIMIT = 160
 
@@ -59,19 +59,10 @@ def _sections(profile: Profile, notes: Iterable[Note]) -> list[str]:
 
 def _via(launch: LaunchSection) -> list[str]:
     """Return the table of the way that a launch goes, without what is usual."""
-    if launch.via == DOCKER_RUN:
-        docker = launch.docker
-        pairs: dict[str, object] = {"image": docker.image, "options": docker.options, "name": docker.name}
-        pairs |= {"entrypoint": docker.entrypoint, "runtime": docker.runtime * (docker.runtime != "docker")}
-        table = "docker"
-    elif launch.via == SLURM:
-        pairs, table = {"partition": launch.slurm.partition, "options": launch.slurm.options}, "slurm"
-    elif launch.via == SYSTEMD_RUN:
-        systemd, table = launch.systemd, "systemd"
-        pairs = {"manager": systemd.manager, "properties": systemd.properties, "options": systemd.options}
-    else:
+    if launch.via not in VIA_TABLES:
         return []
-    return ["", f"[launch.{table}]", *(_pair(name, value) for name, value in pairs.items() if value)]
+    pairs = {key: value for key, value in launch.via_values.items() if value and (key, value) != ("runtime", "docker")}
+    return ["", f"[launch.{VIA_TABLES[launch.via]}]", *(_pair(name, value) for name, value in pairs.items())]
 
 
 def _secret(value: Secret) -> dict[str, object]:

@@ -15,18 +15,12 @@ from textual.widgets import Input, Static
 
 from console.domain.server import HostServer, Role
 from console.domain.text import clean
-from console.operations.server_words import UNTOLD, gpu_words, short, whose
+from console.operations.server_words import ANSWERS, UNTOLD, gpu_words, short, whose
 from console.ui.drawing import Span, age, fit
 from console.ui.modals.sheet import Part, keys
 from console.ui.widgets.lines import Lines
 
-WORDS = {
-    "ok": ("●", "ready", "good"),
-    "unwell": ("◑", "unwell", "warn"),
-    "timeout": ("◐", "no answer", "warn"),
-    "refused": ("◌", "not listening", "info"),
-    "": ("·", "not asked", "dim"),
-}
+INKS = {"ok": "good", "unwell": "warn", "timeout": "warn", "refused": "info", "": "dim"}
 TYPED_WIDTH = 110
 NAME_WIDTH = 13
 BELOW_ROWS = 14
@@ -52,7 +46,7 @@ class ServerLines(Lines):
     def line(self, index: int, width: int) -> Sequence[Span]:
         """Return one server."""
         each = self.servers[index]
-        sign, word, ink = WORDS.get(each.readiness, WORDS[""])
+        (sign, word), ink = ANSWERS[each.readiness], INKS[each.readiness]
         if each.role is not Role.SERVER:
             sign, word, ink = ("✗", "left over", "bad") if each.role is Role.LEFT_OVER else ("·", "embedded", "dim")
         where = f":{each.port}" if each.port else "—"
