@@ -83,11 +83,12 @@ def columns(
     step = window_s / count
     if step < 1.0:  # samples come once a second: a finer slice between two of them takes the one before
         reach = math.ceil(1.5 / step)
-        known = [i for i, value in enumerate(means) if value is not None]
+        known = -reach - 1
         for i, value in enumerate(means):
-            if value is None:
-                before = [k for k in known if i - reach <= k < i]
-                means[i] = means[before[-1]] if before else None
+            if value is not None:
+                known = i
+            elif i - known <= reach:
+                means[i] = means[known]
     return means
 
 
