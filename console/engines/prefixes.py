@@ -25,11 +25,17 @@ _RFC3339 = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) (?:(?:stdout|stderr) [FP] )?"
 )
 _JOURNAL = re.compile(
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? )?(?P<host>[\w.-]+) (?P<unit>[\w@.:-]+)\[(?P<pid>\d+)\]: "
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? )?(?P<host>[\w.-]+) (?P<unit>[\w@.:/-]+)\[(?P<pid>\d+)\]: "
 )
+_TASK = re.compile(
+    r" *(?P<task>\d{1,5}): (?=\[\d|\(\w+ pid=|(?:INFO|WARNING|ERROR)[ :]|\[gpu=|Traceback|  File |\w+Error)"
+)
+"""`srun --label`."""
+_OLD_RANK = re.compile(r"(?:(?P<clock>\d\d:\d\d:\d\d)(?: -)? )?\[gpu(?:_id)?=(?P<gpu>\d+)\] (?=\S)")
+"""SGLang's until 0.2."""
 _ACTOR = re.compile(r"\((?P<process>[A-Za-z_][\w.:-]*) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[\w.:]+))?\) ?")
 _LEVELLED = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<clock>\d\d-\d\d \d\d:\d\d:\d\d) (?=\[\S+:\d+\])"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<clock>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d) (?=\[?[^\s\[]+:\d+\])"
 )
 _LOGGING = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?P<part>,\d{3})? - "
@@ -37,13 +43,16 @@ _LOGGING = re.compile(
     r"(?P<name2>[\w.]+) - (?P<level2>DEBUG|INFO|WARNING|ERROR|CRITICAL) - )"
 )
 _GLOG = re.compile(
-    r"(?:\[rank(?P<rank>\d+)\]:)?\[(?P<level>[IWEF])(?:(?P<month>\d\d?)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d\.\d+))?"
+    r"(?:\[rank(?P<rank>\d+)\]:)?\[(?P<level>[IWEF])(?:(?P<month>\d\d?)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?))?"
     r" ?(?P<where>[\w./-]+:\d+)\] "
 )
 _NCCL = re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] NCCL (?P<level>INFO|WARN) ")
 
 _BASIC = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?P<name>[A-Za-z_][\w.]*):(?=\S)")
 _WHERE = re.compile(r"\[[^\[\]\s]+:\d+\] ?")
+
+_MESSAGE = re.compile(r'"(?:message|msg)" ?:')
+_ZONED = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
 
 _SEVERITIES = {"WARNING": "warning", "WARN": "warning", "W": "warning", "ERROR": "error", "E": "error", "F": "error"}
 _SEVERITIES["CRITICAL"] = "error"
@@ -71,7 +80,7 @@ class Peeled:
     stamped: bool = False
     """Whether SGLang's kind of stamp was there."""
     foreign: str = ""
-    """Family of another kind of stamp: `levelled` (vLLM's), `logging`, `basic`, `glog`, `nccl`."""
+    """Family of another kind of stamp: `levelled` (vLLM's), `logging`, `basic`, `glog`, `nccl`, `json`."""
 
     @property
     def prefixed(self) -> bool:
@@ -209,6 +218,8 @@ def _outer(peeled: Peeled) -> None:
                 peeled.source["ranks"] = {name: int(number) for name, number in ranks}
         elif match := _RANKED.match(text):
             peeled.source["ranks"] = {"rank": int(match["rank"])}
+        elif match := _TASK.match(text):
+            peeled.source["task"] = int(match["task"])
         elif match := _POD.match(text):
             peeled.source.update(pod=match["pod"], container=match["container"])
         elif text.startswith('{"log":') and (logged := _docker_json(text)) is not None:
@@ -235,7 +246,7 @@ def _stamp(peeled: Peeled, zone: Zone) -> bool:
     """Take SGLang's stamp off, if there is one."""
     found = stamp_of(peeled.message)
     if found is None:
-        return False
+        return _old_stamp(peeled)
     stamp, end = found
     peeled.message = peeled.message[end:]
     peeled.stamped = True
@@ -249,6 +260,16 @@ def _stamp(peeled: Peeled, zone: Zone) -> bool:
     peeled.source |= stamp.source
     if isinstance(outer, dict) and stamp.ranks:
         peeled.source["ranks"] = {**outer, **stamp.ranks}
+    return True
+
+
+def _old_stamp(peeled: Peeled) -> bool:
+    match = _OLD_RANK.match(peeled.message) if "[gpu" in peeled.message[:20] else None
+    if match is None:
+        return False
+    peeled.source["ranks"] = {"gpu": int(match["gpu"])}
+    peeled.stamped, peeled.clock = True, match["clock"] or ""
+    peeled.message = peeled.message[match.end() :]
     return True
 
 
@@ -321,9 +342,34 @@ def _inner(peeled: Peeled, zone: Zone) -> None:
         peeled.foreign, level = "basic", match["level"]
         peeled.source["logger"] = match["name"]
     else:
+        if text.startswith("{") and _MESSAGE.search(text):
+            _json_line(peeled, text)
         return
     peeled.severity = _SEVERITIES.get(level, "")
     peeled.message = text[match.end() :]
+    if peeled.foreign == "levelled" and not peeled.message.startswith("["):
+        peeled.message = f"[{peeled.message}"  # as vLLM writes it since 0.7
+
+
+def _json_line(peeled: Peeled, text: str) -> None:
+    """Take a line of a logger that writes JSON: message, level and time under the names that are usual."""
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    told = {str(key).lower().lstrip("@"): value for key, value in line.items()} if isinstance(line, dict) else {}
+    message = told.get("message", told.get("msg"))
+    if not isinstance(message, str):
+        return
+    peeled.foreign, peeled.message = "json", strip_sequences(message)
+    level = next((str(told[key]).upper() for key in ("levelname", "level", "severity") if key in told), "")
+    peeled.severity = _SEVERITIES.get(level, "")
+    when = next((str(told[key]) for key in ("asctime", "timestamp", "time", "ts") if key in told), "")
+    if _iso(when) is not None:
+        peeled.clock = when[:19].replace("T", " ")
+        peeled.time = peeled.time or (_iso(when) if _ZONED.search(when) else None)
+    if isinstance(name := told.get("name", told.get("logger")), str):
+        peeled.source["logger"] = name
 
 
 def _iso(text: str) -> str | None:

@@ -49,6 +49,7 @@ _NATIVE_MORE = re.compile(
     r"[ \t]|frame #\d+|Exception raised from |Thread 0x|Current thread |Extension modules: |<no Python frame>|\*\*\* "
 )
 _STATS = "Avg prompt throughput: "
+_OLD_STATS = "CPU KV cache usage: "
 _STATS_MORE = "Prefix cache hit rate: GPU: "
 """vLLM up to 0.6 said in a line of its own what belongs to the line before."""
 
@@ -290,7 +291,7 @@ def _begins(waiting: tuple[LogRecord, str]) -> int:
 
 def _pieces(raw: bytes) -> list[tuple[int, bytes]]:
     """Split a line where another record was written into it without a line end."""
-    if b"-" not in raw or raw.startswith(b'{"log":'):  # Docker's own files quote the line
+    if b"-" not in raw or raw.startswith(b'{"'):  # Docker's own files, and loggers of JSON, quote the line
         return [(0, raw)]
     glued = (match.start() for match in _GLUED.finditer(raw))
     cuts = [0, *(at for at in glued if not _COLOUR.search(raw, max(0, at - 12), at)), len(raw)]
@@ -305,7 +306,7 @@ def _opens(peeled: Peeled) -> str:
         return ""
     if peeled.foreign == "levelled" and peeled.severity == "error":
         return "levelled"
-    if peeled.foreign == "logging" and message.startswith(_STATS):
+    if _OLD_STATS in message and peeled.foreign and peeled.without_where().startswith(_STATS):
         return "stats"
     if message.startswith("ERROR:") or (peeled.severity == "error" and peeled.foreign != "glog"):
         return "error"
@@ -325,7 +326,7 @@ def _continues(block: _Block, peeled: Peeled) -> bool:
         return False
     head, message = block.head, peeled.message
     if block.how == "stats":
-        return peeled.foreign == "logging" and message.startswith(_STATS_MORE) and len(block.texts) == 1
+        return bool(peeled.foreign) and peeled.without_where().startswith(_STATS_MORE) and len(block.texts) == 1
     if peeled.prefixed:
         return (
             head.foreign == peeled.foreign == "levelled"

@@ -172,7 +172,8 @@ COMMON: tuple[Signature, ...] = (
     sig(
         "no-kernel",
         r"(?P<what>No compiled \w+ for (?:CUDA )?(?:current )?device[^\n]{0,60}|No valid attention backend found[^\n]{0,60}|"
-        r"FlashAttention (?:forward )?only supports[^\n]{0,80}|only supports? sm_?\d+[^\n]{0,60})",
+        r"FlashAttention (?:forward )?only supports[^\n]{0,80}|expected sm_?\d+[^\n]{0,40}|Check failed: \(?(?:major|sm)\b[^\n]{0,60}|"
+        r"only supports? sm_?\d+[^\n]{0,60})",
         r"a kernel is missing for this GPU: \g<what>",
     ),
     sig(

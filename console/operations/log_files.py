@@ -24,7 +24,7 @@ _PACKED = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.
 _WIDE = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _BINARY = bytes(set(range(1, 32)) - set(b"\t\n\r\x1b\x07\x08\x0c"))
 _VLLM = re.compile(
-    rb"(?:INFO|WARNING|ERROR) (?:\x1b\[0m )?\d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+:\d+\]|vllm\.engine|\(APIServer pid="
+    rb"(?:INFO|WARNING|ERROR) (?:\x1b\[0m )?\d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\]|vllm\.engine|\(APIServer pid="
 )
 _SGLANG = re.compile(rb"\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d[^\]]*\] |sglang")
 _LLAMA = re.compile(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
+from console.domain.run import LogKind
 from console.engines.prefixes import Zone, peel, seconds_between
 from console.engines.records import LogParser
 from console.engines.registry import engine
@@ -112,3 +114,47 @@ def test_a_zone_without_offset_gives_no_moment() -> None:
 def test_what_collectors_and_processes_write_before(line: str, message: str, source: dict[str, object]) -> None:
     peeled = peel(line)
     assert (peeled.message, peeled.source) == (message, source)
+
+
+BATCH = "Decode batch, #running-req: 1, #token: 64, token usage: 0.00, gen throughput (token/s): 12.00, #queue-req: 0"
+STAMPED = f"[2025-08-14 02:21:16 TP0] {BATCH}"
+
+
+@pytest.mark.parametrize(
+    ("line", "source"),
+    [
+        (f"[gpu=0] {BATCH}", {"ranks": {"gpu": 0}}),
+        (f"02:13:47 [gpu=3] {BATCH}", {"ranks": {"gpu": 3}}),
+        (f" 3: {STAMPED}", {"task": 3, "ranks": {"TP": 0}}),
+        (f"Aug 14 02:21:16 gpu-7 docker/sglang[812]: {STAMPED}",
+         {"host": "gpu-7", "unit": "docker/sglang", "pid": 812, "ranks": {"TP": 0}}),
+        (json.dumps({"asctime": "2025-08-14 02:21:16,250", "levelname": "INFO", "name": "sglang", "message": BATCH}),
+         {"logger": "sglang"}),
+        (json.dumps({"@timestamp": "2025-08-14T02:21:16Z", "level": "info", "msg": BATCH}), {}),
+    ],
+)  # fmt: skip
+def test_ways_to_write_a_decode_line_down(line: str, source: dict[str, object]) -> None:
+    """Old versions, `srun --label`, rsyslog, loggers of JSON."""
+    [record] = read(line.encode() + b"\n")
+    assert (record.kind, record.values["gen_throughput_tok_s"], record.raw) == (LogKind.DECODE, 12.0, line)
+    assert record.source == source
+
+
+def test_the_time_of_a_json_line_is_a_moment_only_with_its_zone() -> None:
+    lines = [{"asctime": "2025-08-14 02:21:16,250", "message": "a"}, {"time": "2025-08-14T02:21:17Z", "message": "b"}]
+    records = read("".join(f"{json.dumps(line)}\n" for line in lines).encode())
+    assert [(record.clock, record.time) for record in records] == [
+        ("2025-08-14 02:21:16", None),
+        ("2025-08-14 02:21:17", "2025-08-14T02:21:17Z"),
+    ]
+
+
+def test_what_vllm_before_0_7_writes_in_two_lines() -> None:
+    text = "INFO 07-08 17:30:00 metrics.py:335] Avg prompt throughput: 2.8 tokens/s, Avg generation throughput: 0.1 tokens/s, "
+    text += "Running: 1 reqs, Swapped: 0 reqs, Pending: 3 reqs, GPU KV cache usage: 0.2%, CPU KV cache usage: 0.0%.\n"
+    more = "INFO 07-08 17:30:00 metrics.py:351] Prefix cache hit rate: GPU: 52.22%, CPU: 0.00%\n"
+    [record] = read((text + more).encode(), kind="vllm")
+    assert record.kind is LogKind.DECODE
+    assert (record.values["queue_req"], record.values["prefix_cache_hit_rate_pct"]) == (3, 52.22)
+    first, second = read((text + text).encode(), kind="vllm")
+    assert first.values == second.values

@@ -90,6 +90,11 @@ SGLANG = {
         "a rank is not reached at 127.0.1.1:43971: Connection refused",
         "GLOO_SOCKET_IFNAME",
     ),
+    "AssertionError: expected sm90 or sm100": ("a kernel is missing for this GPU: expected sm90 or sm100", "moe-runner"),
+    "tvm.error.InternalError: Check failed: major == 10 (12 vs. 10) :": (
+        "a kernel is missing for this GPU: Check failed: major == 10 (12 vs. 10)",
+        "backend",
+    ),
     "RuntimeError: operator torchvision::nms does not exist": (
         "an installed package does not fit the others: operator torchvision::nms",
         "reinstall",

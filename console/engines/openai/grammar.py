@@ -50,7 +50,7 @@ def log_seconds(raw: str) -> float | None:
 class OpenAiGrammar:
     """Reader of one log."""
 
-    own: frozenset[str] = frozenset()
+    own = frozenset({"json"})
     flood = lines.ACCESS_LINE
     flood_words = r"HTTP/\d"
 

@@ -94,7 +94,7 @@ GAP_S = 10.0
 class SglangGrammar:
     """Reader of one log; remembers per rank whether the server was idle before a decode line."""
 
-    own: frozenset[str] = frozenset()
+    own = frozenset({"json"})
     flood = rf"\[[^\]\n]*\] (?:Decode|Prefill) batch|(?:\[[^\]\n]*\] )?{lines.ACCESS_LINE}"
     flood_words = r"(?:Decode|Prefill) batch|HTTP/\d"
 

@@ -23,7 +23,7 @@ _PORT = re.compile(r"'port': (\d+)")
 _BINDING = re.compile(r"in (?:create_server_socket|setup_server)\b")
 """The HTTP port is bound first of all; the exception does not name it."""
 
-_HINT = re.compile(r"Config file not found at (?P<path>.+?\.json)")
+_HINT = re.compile(r"Config file not found at (?:\[')?(?P<path>.+?\.json)")
 _PERCENT_OF_CACHE = re.compile(r"(?P<device>\w+)_kv_cache_usage_pct")
 
 NAMES = {
@@ -84,7 +84,7 @@ _WARNED = (
 class VllmGrammar:
     """Reader of one log."""
 
-    own: frozenset[str] = frozenset({"levelled", "logging"})
+    own = frozenset({"levelled", "logging", "json"})
     flood = (
         r"(?:\(\w+ pid=\d+\) )?(?:INFO \d\d-\d\d \d\d:\d\d:\d\d \[[\w./-]+:\d+\] (?:Engine \d+: )?Avg |"
         rf"{lines.ACCESS_LINE})"
