@@ -75,20 +75,13 @@ async def write(
         "python": scene.package.interpreter or (desk.profile.engine.python if desk.profile else ""),
         "about": {"package": scene.package.name, "version": scene.package.version, "undoes": undoes},
         "files": [_spec(change) for change in changes],
+        "take_over": take_over,
     }
-    body = b"".join(change.after for change in changes if change.after is not None)
-    if take_over:
-        args["take_over"] = True
+    between = _between(changes, steps) if steps else []
     if steps:
-        between = _between(changes, steps)
-        args["parts"] = [_part(step) for step in steps]
-        args["extra"] = [len(data) for data in between]
-        body += b"".join(between)
+        args |= {"parts": [_part(step) for step in steps], "extra": [len(data) for data in between]}
+    body = b"".join([*(change.after for change in changes if change.after is not None), *between])
     said = await _written(desk, args, body, name, verb)
-    told = [*notes, *said["notes"]]
-    if said["compile_note"]:
-        told.append(f"not compiled: {said['compile_note']}")
-    told += [f"{item['verb']} {item['name']} had been cut short: {item['outcome']}" for item in said["recovered"]]
     receipt = WriteReceipt(
         name=name,
         verb=verb,
@@ -96,13 +89,21 @@ async def write(
         compiled_by=str(said["compiled_by"]),
         round_trips=trips + 1,
         ms=(time.monotonic() - began) * 1000,
-        notes=tuple(told),
+        notes=(*notes, *_notes(said)),
     )
     for step in steps:
         await keep_write(desk, replace(receipt, name=step.name, verb=step.verb, files=_rows(step.changes)))
     if not steps:
         await keep_write(desk, receipt)
     return receipt
+
+
+def _notes(said: Mapping[str, Any]) -> list[str]:
+    """Return what the host has to say of a write that is done."""
+    told = [str(note) for note in said["notes"]]
+    if said["compile_note"]:
+        told.append(f"not compiled: {said['compile_note']}")
+    return told + [f"{one['verb']} {one['name']} had been cut short: {one['outcome']}" for one in said["recovered"]]
 
 
 async def _written(desk: Desk, args: Mapping[str, object], body: bytes, name: str, verb: str) -> Mapping[str, Any]:

@@ -362,24 +362,8 @@ class ShellClient:
             input=new,
             deadline_s=deadline_s,
         )
-        words = done.output.decode("utf-8", "replace").split()
-        if done.status == 40:
-            raise Fault(
-                "changed",
-                "not as it was last seen",
-                path=asked,
-                expected=spec["before"],
-                found=words[0] if words else None,
-            )
-        if done.status == 41:
-            raise Fault("outside", "leads outside the package folder", path=asked)
-        if done.status == 42:
-            raise Fault("readback", "the bytes read back are not the bytes written", path=asked)
-        if done.status == 43:
-            folder = os.path.dirname(asked)
-            raise Fault("degraded", f"a file in a new folder {without}", detail=f"{folder} is not there; make it first")
         if done.status:
-            raise fault_of(done, asked)
+            raise _swap_fault(done, asked, spec["before"], without)
         return Reply(
             {
                 "id": "",
@@ -393,3 +377,19 @@ class ShellClient:
                 ],
             }
         )
+
+
+def _swap_fault(done: Completed, path: str, before: object, without: str) -> Fault:
+    """Return why one file was not replaced."""
+    if done.status == 40:
+        words = done.output.decode("utf-8", "replace").split()
+        found = words[0] if words else None
+        return Fault("changed", "not as it was last seen", path=path, expected=before, found=found)
+    if done.status == 41:
+        return Fault("outside", "leads outside the package folder", path=path)
+    if done.status == 42:
+        return Fault("readback", "the bytes read back are not the bytes written", path=path)
+    if done.status == 43:
+        said = f"{os.path.dirname(path)} is not there; make it first"
+        return Fault("degraded", f"a file in a new folder {without}", detail=said)
+    return fault_of(done, path)
