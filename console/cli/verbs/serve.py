@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Output
@@ -18,50 +19,120 @@ if TYPE_CHECKING:
 DEADLINE_S = 3600.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Help:
+    """What the help of an action says."""
+
+    told: str
+    more: str
+    codes: str
+
+
+HELP = {
+    "start": _Help(
+        "launch the profile's server as a new run",
+        "Host and install are asked first: port, interpreter, folders, flags; nothing is launched that cannot come up.",
+        "0 launched (with --wait: ready), 1 it died or was not ready in time, 2 no profile, or host and install lack what "
+        "it asks for, 3 the port is taken or something of an ended run is left, 6 a run of the profile lives",
+    ),
+    "restart": _Help(
+        "stop the run of the profile, then start the profile",
+        "What a start would lack is found before anything is stopped.",
+        "as start; 3 also when the server is not ours, 6 when another console launched it meanwhile",
+    ),
+    "stop": _Help(
+        "stop a server and prove that it is gone",
+        "Requests are aborted, then SIGTERM, then SIGKILL to what is left; then processes, port and GPU memory are looked at.",
+        "0 gone, 1 something is still there, 2 no such run, 3 not ours, or its pid was not typed, 6 it was gone already",
+    ),
+    "status": _Help(
+        "tell how the server stands",
+        "The living run of the profile, else whatever listens on its port, else the newest run.",
+        "0 it lives, 1 none does, 2 no such run; always 0 with --all",
+    ),
+    "attach": _Help(
+        "show a living server, ours or not, with the arguments in force",
+        "Read-only; the server is not touched.",
+        "0 shown, 1 no server runs, 2 no such process, 3 it is no server",
+    ),
+    "adopt": _Help(
+        "make a run of a server that was started otherwise",
+        "It goes on as it is. From then on its log, its numbers and its stop are those of a run; what it had loaded at its "
+        "start stays unproven.",
+        "0 adopted, 2 no such process, 3 it is no server, or another login's, 6 it is a run already",
+    ),
+}
+
+
 def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     """Add the verbs to the command line."""
-    serve = verbs.add_parser("serve", help="the server: start, stop, restart, status, attach, adopt")
+    serve = verbs.add_parser(
+        "serve",
+        help="the server: start, stop, restart, status, attach, adopt",
+        description="The inference server of a host. It outlives the console; each launch or adoption is a run, kept on "
+        "the host. What tokwatt did not start is only looked at until it is adopted, or its pid typed.",
+    )
     actions = serve.add_subparsers(dest="action", metavar="ACTION", required=True)
+    acts = {
+        "start": start_server,
+        "restart": restart_server,
+        "stop": stop_server,
+        "status": show_status,
+        "attach": attach_server,
+        "adopt": adopt_server,
+    }
+    made: dict[str, argparse.ArgumentParser] = {}
+    for name, act in acts.items():
+        words = HELP[name]
+        about = f"{words.told[0].upper()}{words.told[1:]}. {words.more}"
+        made[name] = actions.add_parser(
+            name, parents=parents, help=words.told, description=about, epilog=f"Exit: {words.codes}."
+        )
+        made[name].set_defaults(act=act)
+    _add_launching(made["start"], made["restart"])
+    _add_stopping(made["stop"], made["restart"])
+    a_run, a_pid = "a number of serve status --all", "one of serve status --all"
+    made["status"].add_argument("run", nargs="?", metavar="RUN", help=a_run)
+    made["status"].add_argument(
+        "--all",
+        action="store_true",
+        help="every engine server of the host, whoever started it, and every run kept there",
+    )
+    made["attach"].add_argument("pid", nargs="?", type=_pid, metavar="PID", help=f"{a_pid}; else as serve status")
+    made["adopt"].add_argument("pid", type=_pid, metavar="PID", help=a_pid)
 
-    start = actions.add_parser("start", parents=parents, help="launch the profile's server; it outlives the console")
+
+def _add_launching(start: argparse.ArgumentParser, restart: argparse.ArgumentParser) -> None:
     start.add_argument(
-        "--dry-run", action="store_true", help="show what it would run and meet; 3 when it would be refused"
+        "--dry-run", action="store_true", help="only show what it would run and meet; exit 2 or 3 as a start"
     )
-    start.set_defaults(act=start_server)
-    stop = actions.add_parser(
-        "stop", parents=parents, help="stop a run that tokwatt started, and prove that it is gone"
-    )
-    stop.add_argument("run", nargs="?", metavar="RUN", help="the profile's living run when none is named")
-    stop.add_argument(
-        "--pid", type=_pid, metavar="PID", help="a server that tokwatt did not start; what it is is shown first"
-    )
-    stop.add_argument(
-        "--confirm", default="", metavar="PID", help="the pid once more, where nobody can be asked to type it"
-    )
-    stop.set_defaults(act=stop_server)
-    restart = actions.add_parser("restart", parents=parents, help="stop, then start")
-    restart.set_defaults(act=restart_server)
     for verb in (start, restart):
-        verb.add_argument("--force", action="store_true", help="although this install would not take its arguments")
-        verb.add_argument("--wait", action="store_true", help="until the engine says that it is ready")
-        verb.add_argument("--deadline", type=float, default=DEADLINE_S, metavar="S", help="seconds to wait at most")
-    for verb in (stop, restart):
-        verb.add_argument("--grace", type=float, default=15.0, metavar="S", help="seconds between SIGTERM and SIGKILL")
+        verb.add_argument(
+            "--force", action="store_true", help="although this install would not take the profile's arguments"
+        )
+        verb.add_argument("--wait", action="store_true", help="return when the engine is ready; its steps are told")
+        verb.add_argument(
+            "--deadline", type=float, default=DEADLINE_S, metavar="S", help="seconds to wait at most (%(default)g)"
+        )
 
-    status = actions.add_parser("status", parents=parents, help="the run that matters; exit 1 when none lives")
-    status.add_argument("run", nargs="?", metavar="RUN")
-    status.add_argument(
-        "--all", action="store_true", help="every server of the host, whoever started it, and every run kept there"
+
+def _add_stopping(stop: argparse.ArgumentParser, restart: argparse.ArgumentParser) -> None:
+    stop.add_argument(
+        "run", nargs="?", metavar="RUN", help="a number of serve status --all; else the profile's living run"
     )
-    status.set_defaults(act=show_status)
-    attach = actions.add_parser("attach", parents=parents, help="the living server, ours or not, with its arguments")
-    attach.add_argument("pid", nargs="?", type=_pid, metavar="PID", help="one of serve status --all")
-    attach.set_defaults(act=attach_server)
-    adopt = actions.add_parser(
-        "adopt", parents=parents, help="make a run of a server that was started otherwise; it goes on as it is"
+    stop.add_argument(
+        "--pid",
+        type=_pid,
+        metavar="PID",
+        help="a server that tokwatt did not start; its owner, command and clients are shown",
     )
-    adopt.add_argument("pid", type=_pid, metavar="PID", help="one of serve status --all")
-    adopt.set_defaults(act=adopt_server)
+    stop.add_argument(
+        "--confirm", default="", metavar="PID", help="the same pid again, for a script; at a terminal it is asked for"
+    )
+    for verb in (stop, restart):
+        verb.add_argument(
+            "--grace", type=float, default=15.0, metavar="S", help="seconds between SIGTERM and SIGKILL (%(default)g)"
+        )
 
 
 def _pid(text: str) -> int:
