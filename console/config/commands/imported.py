@@ -23,6 +23,7 @@ from console.config.commands.launches import (
 from console.config.commands.notes import ERROR, NOTE, WARNING, Note
 from console.config.commands.plain import is_argument_list, plain_commands
 from console.config.commands.script import Command, read_script
+from console.config.commands.services import read_services
 from console.config.commands.tidy import tidied
 from console.config.commands.units import as_script
 from console.config.commands.wrappers import Wrapping
@@ -102,8 +103,7 @@ def import_text(
     """
     clean_text, said = tidied(text)
     if shell and not is_argument_list(clean_text):
-        script = read_script(as_script(clean_text), known)
-        found = find_launches(script)
+        found = read_services(clean_text, known) or find_launches(read_script(as_script(clean_text), known))
     else:
         found = _unshelled(clean_text)
     found.notes[:0] = said

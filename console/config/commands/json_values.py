@@ -24,6 +24,8 @@ def judged(flag: str, values: Sequence[Field], text: str) -> tuple[Note | None, 
     if not values or (not values[0].text.lstrip("'\"").startswith(("{", "[{")) and not values[0].bare_braces):
         return None, ""
     line, value = values[0].line, values[0].text
+    if re.fullmatch(r"\{\w+\}", value):
+        return Note(WARNING, f"--{flag}: {value} stands for something: write its value", line, flag), ""
     if len(values) > 1 and all(is_json(one.text) or not one.text.startswith(("{", "[", "'", '"')) for one in values):
         return None, ""  # several values, each whole
     if len(values) == 1 and is_json(value) and not _split_by_bash(values):

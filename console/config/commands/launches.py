@@ -103,7 +103,7 @@ def launched(command: Command, text: str, depth: int = 0) -> Launch | None:
         name = words[0].text.rsplit("/", 1)[-1]
         if name in docker.RUNTIMES:
             words, image = docker.peel(words, wrapping)  # type: ignore[assignment]
-            if image and _named(words) is None and (entry := _by_image(image)) is not None:
+            if image and _named(words) is None and (entry := by_image(image)) is not None:
                 wrapping.entrypoint = "engine"
                 return Launch(entry, (), tuple(words), wrapping, command, text)
             continue
@@ -205,7 +205,8 @@ def _named(words: Sequence[Field]) -> tuple[Dialect, int] | None:
     return None
 
 
-def _by_image(image: str) -> Dialect | None:
+def by_image(image: str) -> Dialect | None:
+    """Return the engine that an image of this name starts by itself."""
     return next((each for each in DIALECTS if any(part in image for part in each.images)), None)
 
 
