@@ -46,6 +46,7 @@ def run_fields(run: Run) -> Mapping[str, Any]:
         "adopted": run.adopted,
         "launched": run.launched and run.adopted,
         "operator": run.operator,
+        "stopped_by": run.stopped_by or None,
         "port": run.port,
         "pid": process.pid if process else None,
         "start_ticks": process.start_ticks if process else None,
@@ -126,7 +127,9 @@ def run_lines(run: Run) -> Iterator[str]:
     if run.ready_at:
         yield f"  ready     {moment(run.ready_at)} ({max(0.0, run.ready_at - run.started_at):.0f} s after launch)"
     if run.ended_at or run.exit_status is not None:
-        yield f"  ended     {moment(run.ended_at) or '—'}, exit status {run.exit_status}"
+        by = f", stopped by {run.stopped_by}" * bool(run.stopped_by)
+        status = "—" if run.exit_status is None else run.exit_status
+        yield f"  ended     {moment(run.ended_at) or '—'}, exit status {status}{by}"
     if run.log:
         yield f"  log       {run.log}"
     if run.patches_on:

@@ -193,6 +193,8 @@ class Run:
     """Processes of a server without a run folder, as they were found."""
     log_why: str = ""
     """Why its output cannot be read, or not for long."""
+    stopped_by: str = ""
+    """Who asked a console to stop it; empty while nobody has."""
 
     @property
     def key(self) -> str:

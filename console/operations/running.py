@@ -131,6 +131,7 @@ def run_of(state: State) -> Run:
         utc_offset_s=record.get("utc_offset_s"),
         machine=dict(record.get("machine") or {}),
         launched=not record.get("adopted"),
+        stopped_by=clean(str((state.get("stop") or {}).get("operator") or "")),
         unit=units.unit_of(state),
     )
 

@@ -40,7 +40,7 @@ async def start(desk: Desk, *, force: bool = False) -> Run:
     living = await _living(desk, profile, states)
     if living is not None and living.phase is RunPhase.STOPPING:
         raise RefusedError(
-            f"run {living.id} of {profile.name} is being stopped", living.reason, "start once it is gone"
+            f"run {living.id} of {profile.name} is being stopped", _by(living), "start it once that is gone"
         )
     if living is not None:
         raise AlreadySoError(f"run {living.id} of {profile.name} is {living.phase.value} on port {living.port}")
@@ -352,13 +352,20 @@ def _death(run: Run) -> ConsoleError:
     if run.failure is not None:
         detail = str(run.failure.lines[-1]) if run.failure.lines else f"it said nothing; its log is {run.log}"
         return ConsoleError(f"run {run.id} failed: {run.failure.cause}", detail, run.failure.hint)
-    return ConsoleError(f"run {run.id} ended before it was ready", _how(run), f"its log is {run.log}")
+    end = "was stopped" if run.stopped_by else "ended"
+    return ConsoleError(f"run {run.id} {end} before it was ready", _how(run), f"its log is {run.log}")
 
 
 def _how(run: Run) -> str:
     if run.exit_status is None:
-        return "no exit status was left"
-    return f"exit status {run.exit_status}{f' ({run.reason})' * bool(run.reason)}"
+        status = "" if run.phase in LIVING else "no exit status was left"
+    else:
+        status = f"exit status {run.exit_status}{f' ({run.reason})' * bool(run.reason)}"
+    return ", ".join(filter(None, (status, _by(run))))
+
+
+def _by(run: Run) -> str:
+    return f"stopped by {run.stopped_by}" if run.stopped_by else ""
 
 
 async def watch_run(desk: Desk) -> None:

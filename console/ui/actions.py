@@ -30,6 +30,7 @@ async def open_server_menu(app: TokwattApp) -> None:
     desk = app.need_desk()
     run = app.snapshot.run
     said = ["no server"] if run is None or run.phase is RunPhase.NONE else [f"run {run.id}, {run.phase.value}"]
+    said += [f"stopped by {run.stopped_by}"] if run is not None and run.stopped_by else []
     if run is not None and not run.adopted:
         said = [f"port {run.port}: {owner_of(run)}", "not started by us: read-only until it is adopted"]
     said.append(f"profile {desk.profile.name}" if desk.profile else "no profile: p chooses one")

@@ -180,6 +180,21 @@ async def test_of_two_stops_one_stops(both: tuple[Console, Console]) -> None:
     assert shown is not None and shown.phase is RunPhase.EXITED
 
 
+async def test_who_waits_for_a_start_is_told_who_stopped_it(
+    both: tuple[Console, Console], profile: Profile, tmp_path: Path
+) -> None:
+    ada, bob = both
+    gate = {**profile.launch.args, "gate": str(tmp_path / "never")}
+    bob.profile = replace(profile, launch=replace(profile.launch, args=gate))
+    run = await server.start(bob)
+    waiting = asyncio.create_task(server.wait_ready(bob, run, deadline_s=60))
+    await server.stop(ada, await server.find_run(ada, run.id), grace_s=0.2)
+    with pytest.raises(ConsoleError, match=f"run {run.id} was stopped before it was ready") as caught:
+        await waiting
+    assert caught.value.detail.endswith("stopped by ada")
+    assert (await server.find_run(bob, run.id)).stopped_by == "ada"
+
+
 async def test_of_two_restarts_one_launches(both: tuple[Console, Console]) -> None:
     ada, bob = both
     first = await started(ada)

@@ -326,6 +326,14 @@ async def test_who_may_only_look_is_refused_before_anything_is_asked(
     assert host.calls == []
 
 
+async def test_the_menu_tells_who_stopped_it(cockpit: Bench) -> None:
+    app, _, _ = cockpit(fakes.snapshot(run=replace(fakes.run(RunPhase.STOPPING), stopped_by="ada@laptop as root")))
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await open_cockpit(pilot)
+        await pilot.press("x")
+        await until(pilot, lambda: "run 2026-12-02-7, stopping stopped by ada@laptop as root" in words(app))
+
+
 @pytest.mark.parametrize("verb", ["t", "r"])
 async def test_what_was_confirmed_is_done_to_the_run_that_was_shown(cockpit: Bench, verb: str) -> None:
     """Another console may have put another run there while the question stood."""
