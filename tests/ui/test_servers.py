@@ -331,7 +331,10 @@ async def test_the_menu_tells_who_stopped_it(cockpit: Bench) -> None:
     async with app.run_test(size=SIZES[0]) as pilot:
         await open_cockpit(pilot)
         await pilot.press("x")
-        await until(pilot, lambda: "run 2026-12-02-7, stopping stopped by ada@laptop as root" in words(app))
+        await until(pilot, lambda: isinstance(app.screen, MenuModal))
+        await until(
+            pilot, lambda: tells(app, "run 2026-12-02-7, stopping") and tells(app, "stopped by ada@laptop as root")
+        )
 
 
 @pytest.mark.parametrize("verb", ["t", "r"])
