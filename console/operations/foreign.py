@@ -201,7 +201,7 @@ async def stop(desk: Desk, at_stake: Stake, typed: str, *, grace_s: float = 15.0
         ConsoleError: Something of it is still there after SIGKILL.
     """
     desk.must_write("serve stop")
-    found = at_stake.server
+    found = at_stake.server if at_stake.server.ours else await _as_known_now(desk, at_stake.server)
     pid = found.process.pid
     if found.ours:
         return await server.stop(desk, await server.find_run(desk, found.run), grace_s=grace_s)
@@ -223,6 +223,12 @@ async def stop(desk: Desk, at_stake: Stake, typed: str, *, grace_s: float = 15.0
             desk.store.update(run=ended)
         done(f"pid {pid} and its {len(found.members) - 1} other processes are gone")
     return ended
+
+
+async def _as_known_now(desk: Desk, found: HostServer) -> HostServer:
+    """Return a server with the run that another console may have made of it since it was looked at."""
+    now = await servers.found(desk, ask=False)
+    return next((each for each in now if each.process == found.process), found)
 
 
 def _must_serve(found: HostServer) -> None:

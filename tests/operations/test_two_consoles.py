@@ -296,6 +296,17 @@ async def test_a_strangers_server_is_stopped_by_one_console(
         await foreign.stop(bob, seen[1], str(stranger.pid), grace_s=5)
 
 
+async def test_a_server_that_was_adopted_while_its_pid_was_typed_ends_as_that_run(
+    both: tuple[Console, Console], stranger: subprocess.Popen[bytes]
+) -> None:
+    ada, bob = both
+    seen = await foreign.stake(bob, stranger.pid)
+    run = await foreign.adopt(ada, stranger.pid)
+    await foreign.stop(bob, seen, str(stranger.pid), grace_s=5)
+    ended = await server.find_run(ada, run.id)
+    assert (ended.phase, ended.stopped_by) == (RunPhase.EXITED, "bob")
+
+
 async def test_a_run_that_two_tokwatts_know_is_stopped_by_its_owner(
     sshd: OpenSshServer, profile: Profile, tmp_path: Path
 ) -> None:
@@ -316,7 +327,7 @@ async def test_a_run_that_two_tokwatts_know_is_stopped_by_its_owner(
                     with pytest.raises(AlreadySoError, match=f"run {adopted.id} has ended already"):
                         await server.stop(bob, adopted)
                     now = await server.find_run(bob, adopted.id)
-                    assert now.phase is RunPhase.LOST, "nobody here knows how it ended"
+                    assert (now.phase, now.stopped_by) == (RunPhase.EXITED, ""), "its log says that it was asked to end"
                 assert not await living(ada) and not await living(bob)
         finally:
             await ada.link.close()
