@@ -76,7 +76,7 @@ class Host:
         for name in ("attach", "adopt", "stake", "stop"):
             monkeypatch.setattr(foreign, name, getattr(self, f"_{name}"))
 
-    async def _found(self, desk: Any) -> tuple[HostServer, ...]:
+    async def _found(self, desk: Any, *, ask: bool = True) -> tuple[HostServer, ...]:
         return self.found
 
     async def _attach(self, desk: Any, pid: int) -> Run:
