@@ -15,7 +15,7 @@ from console.domain.run import ProcessId, Run, RunPhase
 from console.domain.server import Connection, GpuShare, HostServer, Member, Role
 from console.domain.text import clean
 from console.errors import AlreadySoError, RefusedError, UsageError
-from console.operations import foreign, servers, stopping
+from console.operations import dry_run, foreign, servers, stopping
 from console.operations.server_words import Stake
 from console.ui.app import TokwattApp
 from console.ui.modals.confirm import ConfirmModal, MenuModal
@@ -351,3 +351,40 @@ async def test_what_was_confirmed_is_done_to_the_run_that_was_shown(cockpit: Ben
         await pilot.press("y")
         await until(pilot, lambda: [call for call in desk.calls if call[0] in ("stop", "restart")])
     assert desk.calls[-1] == ("stop" if verb == "t" else "restart", "2026-12-02-7")
+
+
+@pytest.mark.parametrize(
+    ("key", "fault", "told"),
+    [
+        ("escape", None, ""),
+        ("y", AlreadySoError("run 2026-12-02-8 of glm5-nvfp4, launched meanwhile by ada, is on port 30000"), "launched meanwhile by ada"),
+        ("y", RefusedError("blackwell: port 30000 is taken by pid 7 (bob): vllm serve"), "is taken by pid 7 (bob)"),
+        ("y", UsageError("p.toml: launch.workdir /x is no folder on blackwell"), "launch.workdir /x is no folder"),
+    ],
+)  # fmt: skip
+async def test_a_start_that_is_left_or_comes_too_late(
+    cockpit: Bench, monkeypatch: pytest.MonkeyPatch, key: str, fault: Exception | None, told: str
+) -> None:
+    async def looked(desk: Any) -> dry_run.DryRun:
+        facts: dict[str, Any] = {"gpus": None, "model": None, "disks": []}
+        return dry_run.DryRun("python3 -m sglang.launch_server", {}, (), facts, (), (), ())
+
+    tried: list[bool] = []
+
+    async def start(desk: Any, *, force: bool = False) -> None:
+        tried.append(force)
+        if fault is not None:
+            raise fault
+
+    monkeypatch.setattr(dry_run, "dry_run", looked)
+    app, _, _ = cockpit(fakes.snapshot(run=None))
+    monkeypatch.setattr("console.operations.server.start", start)
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await open_cockpit(pilot)
+        await pilot.press("x", "s")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmModal))
+        assert "patches on: none" in words(app)
+        await pilot.press(key)
+        await back(pilot)
+        await until(pilot, lambda: tells(app, told))
+    assert tried == ([] if key == "escape" else [False])
