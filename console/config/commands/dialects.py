@@ -100,7 +100,17 @@ SGLANG = Dialect(
         "disable-flashinfer": "--attention-backend triton",
     },
     whole=_SGLANG_WHOLE,
-    switches=frozenset(["trust-remote-code", "enable-metrics", "disable-cuda-graph", "disable-radix-cache"]),
+    switches=frozenset(
+        [
+            "trust-remote-code",
+            "enable-metrics",
+            "disable-cuda-graph",
+            "disable-radix-cache",
+            "enable-dp-attention",
+            "enable-torch-compile",
+            "skip-server-warmup",
+        ]
+    ),
 )
 
 VLLM = Dialect(

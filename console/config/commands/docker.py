@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from console.config.commands.expand import Field
-from console.config.commands.notes import NOTE, WARNING
+from console.config.commands.notes import NOTE, WARNING, not_known
 from console.config.commands.wrappers import Peeled, Wrapping, options, spelled_again
 from console.config.vias import refused
 from console.domain.profile import DOCKER_RUN
@@ -66,6 +66,7 @@ def _run(
         found.say(WARNING, said, line)
         found.options, found.partition, found.properties = [], "", {}
     found.via, found.image = DOCKER_RUN, image
+    found.notes += [not_known("image", what, line) for what in rest[0].unresolved]
     entry = _take(given, found, line)
     said = f'{found.runtime} run of {image} became via = "docker-run" under [launch]'
     found.say(NOTE, said, line)
@@ -73,6 +74,15 @@ def _run(
         found.entrypoint = "replace"
         return [entry, *command], ""
     return command, image
+
+
+def _shared(name: str, one: Field | None, value: str, found: Wrapping) -> list[str]:
+    """Return an option as a profile keeps it, and tell what of it is not known."""
+    if one is None:
+        return [name]
+    here = one.at_home()
+    found.notes += [not_known(name, what, one.line) for what in here.unresolved]
+    return spelled_again(name, here, here.text if value == one.text else value)
 
 
 def _take(given: Sequence[tuple[str, Field | None, str]], found: Wrapping, line: int) -> Field | None:
@@ -91,5 +101,5 @@ def _take(given: Sequence[tuple[str, Field | None, str]], found: Wrapping, line:
             if found.via == DOCKER_RUN and (why := refused(DOCKER_RUN, name)):
                 found.say(NOTE, f"{f'{name} {value}'.strip()} is not kept: {why}", line)
             else:
-                found.options += spelled_again(name, one, value)
+                found.options += _shared(name, one, value, found)
     return entry

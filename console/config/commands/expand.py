@@ -232,7 +232,7 @@ def parameter(text: str, known: Mapping[str, Variable], depth: int = 0) -> tuple
         return _defaulted(variable, default, known, {name}, written, depth)
     if variable is None:
         return ([], set(), "") if name in ("@", "*") else ([], {name}, written)
-    values = _indexed(variable.value, match["index"])
+    values = _indexed(variable.value, "[@]" if name in ("@", "*") else match["index"])
     if values is None:
         return [], {name}, written
     if rest:

@@ -154,6 +154,13 @@ def _keep(each: Given, spelled: Dialect, found: Read) -> None:
         said = f"--{canonical} is gone from present versions of {spelled.kind}; instead: {instead}"
         found.notes.append(Note(WARNING, said, each.line, canonical))
     value = argument(each.values)
+    if canonical in spelled.switches and isinstance(value, str) and value.lower() in ("true", "false"):
+        found.notes.append(_switched(name, value, each.line, spelled))
+        if value.lower() == "false":
+            canonical = name = f"no-{name}"
+            if not spelled.underscores:
+                return
+        value = True
     before = next((other for other in found.args if spelled.canonical(other) == canonical), None)
     if before is not None and canonical in spelled.repeated:
         had = found.args[before]
@@ -167,6 +174,12 @@ def _keep(each: Given, spelled: Dialect, found: Read) -> None:
         del found.args[before]
     found.args[name] = value
     found.lines[name] = each.line
+
+
+def _switched(name: str, value: str, line: int, spelled: Dialect) -> Note:
+    """Return the remark on a switch with a value, which the engine's parser does not take."""
+    meant = f"--{name}" if value.lower() == "true" else f"--no-{name}" if spelled.underscores else "nothing"
+    return Note(WARNING, f"--{name} takes no value: {value} was read as {meant}", line, name)
 
 
 def _many(value: ArgValue) -> tuple[str | int | float, ...]:

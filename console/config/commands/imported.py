@@ -20,7 +20,7 @@ from console.config.commands.launches import (
     start_words,
     uncertain,
 )
-from console.config.commands.notes import ERROR, NOTE, WARNING, Note
+from console.config.commands.notes import ERROR, NOTE, WARNING, Note, not_known
 from console.config.commands.plain import is_argument_list, plain_commands
 from console.config.commands.script import Command, read_script
 from console.config.commands.services import read_services
@@ -171,8 +171,9 @@ def _imported(launches: list[Launch], pick: int, found: Found, name: str, *, rep
     count = len(read.args)
     port = _port(read, launch, notes)
     env, unset, secret_args = _environment(launch, read, notes)
+    launch.wrapping.workdir = re.sub(r"^\$\{HOME\}(?=/|$)", "~", launch.wrapping.workdir)
     for what in re.findall(r"\$\{?\w+\}?|\$\(.*\)", launch.wrapping.workdir):
-        notes.append(_unresolved("workdir", what, launch.command.line))
+        notes.append(not_known("workdir", what, launch.command.line))
     _unknown(read, secret_args, notes)
     section = LaunchSection(port, launch.wrapping.workdir, dict(read.args), env, unset, secret_args)
     section = _launched_via(section, launch.wrapping)
@@ -316,7 +317,7 @@ def _variable(name: str, one: Field, notes: list[Note]) -> str | Secret:
         if itself_in(name).fullmatch(what):
             notes.append(Note(NOTE, f"{name} is made longer: {what} is the host's", one.line, name))
             continue
-        notes.append(_unresolved(name, what, one.line))
+        notes.append(not_known(name, what, one.line))
     return one.text
 
 
@@ -344,16 +345,7 @@ def _unknown(read: Read, secret_args: Mapping[str, Secret], notes: list[Note]) -
     for name, what, line in read.unresolved:
         flag = name.split(".")[0]
         if flag in read.args and flag not in secret_args:
-            notes.append(_unresolved(name, what, line))
-
-
-def _unresolved(key: str, what: str, line: int) -> Note:
-    variable = re.fullmatch(r"\$\{(\w+)\}", what)
-    if variable is not None:
-        said = f"{what} is not defined in this text: kept as it stands; --set {variable[1]}=… fills it in"
-    else:
-        said = f"{what} is not run and not known: kept as it stands, write its result"
-    return Note(WARNING, said, line, key)
+            notes.append(not_known(name, what, line))
 
 
 def _number(read: Read, name: str, default: int) -> int:

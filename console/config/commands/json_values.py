@@ -21,6 +21,8 @@ def judged(flag: str, values: Sequence[Field], text: str) -> tuple[Note | None, 
         values: Its values after the shell's work.
         text: The whole source, for what was typed.
     """
+    if values and values[0].text.startswith(("{{", "{%", "{#")):
+        return None, ""  # a chat template
     if not values or (not values[0].text.lstrip("'\"").startswith(("{", "[{")) and not values[0].bare_braces):
         return None, ""
     line, value = values[0].line, values[0].text

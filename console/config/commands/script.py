@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from console.config.commands.expand import Field, Variable, assigning, expanded, names_in
+from console.config.commands.functions import AGAIN, Functions
 from console.config.commands.lexer import Document, Lexer, Token, Word
 from console.config.commands.notes import WARNING, Note
 
@@ -79,14 +80,19 @@ def read_script(text: str, known: Mapping[str, str] | None = None) -> Script:
     """
     lexer = Lexer(text)
     tokens = lexer.tokens()
-    reader = _Reader({name: Variable(value) for name, value in (known or {}).items()}, lexer.documents)
+    given = {name: Variable(value) for name, value in (known or {}).items()}
+    reader = _Reader(dict(given), lexer.documents, Functions())
     reader.read(tokens)
+    if reader.functions.calls:
+        reader = _Reader(dict(given), lexer.documents, reader.functions.told())
+        reader.read(tokens)
     return Script(text, tuple(reader.commands), (*lexer.notes, *reader.notes))
 
 
 class _Reader:
-    def __init__(self, known: dict[str, Variable], documents: list[Document]) -> None:
+    def __init__(self, known: dict[str, Variable], documents: list[Document], functions: Functions) -> None:
         self.given = frozenset(known)
+        self.functions = functions
         self._documents = iter(documents)
         self._guarded = False
         """Whether what comes now depends on how the command before it ended."""
@@ -95,6 +101,7 @@ class _Reader:
         self.commands: list[Command] = []
         self.notes: list[Note] = []
         self._depth = 0
+        self._cases = 0
 
     def read(self, tokens: list[Token]) -> None:
         """Take every command."""
@@ -107,13 +114,18 @@ class _Reader:
             at += 1
             if isinstance(token, Word):
                 words.append(token)
-            elif _is_test(words):
+            elif _is_test(words) and token.text not in ("\n", ";"):
                 pass  # `[[ a || b ]]`: signs inside a test part no commands
+            elif token.text == "(" and _sign(tokens, at) == ")" and (name := self.functions.head(words)):
+                self.functions.define(name)
+                words, at = [], at + 1
             elif token.redirect:
                 target = tokens[at] if at < len(tokens) else None
                 if isinstance(target, Word):
                     at += 1
                     redirects.append(self._redirect(token.text, target, token.line))
+            elif token.text == ")" and self._cases:
+                words, redirects = [], []  # a pattern of `case`
             else:
                 before = len(self.commands)
                 self._command(words, redirects, token.text, piped)
@@ -158,16 +170,27 @@ class _Reader:
                 for key, value in assigning(word, self.known).items():
                     self._set(key, value, word.line)
         fields = [one for word in rest for one in expanded(word, self.known)]
+        if name == "shift":
+            self.functions.shift(self.known, fields[1].text if len(fields) > 1 else "1")
+            return
+        if name in self.functions.names:
+            if self.functions.call(name, tuple(one.text for one in fields[1:])) == AGAIN:
+                said = f"{name} is called more than once: what its first call gives was read"
+                self.notes.append(Note(WARNING, said, rest[0].line))
+            return
+        if (name == "set" and self._fish(fields)) or (name == "setenv" and self._fish([fields[0], *fields])):
+            return
         if name == "unset":
             for one in fields[1:]:
                 if not one.text.startswith("-"):
                     self.known.pop(one.text, None)
                     self.unset = [*(other for other in self.unset if other != one.text), one.text]
             return
-        if name in ("for", "case", "function", "select"):
+        if name in ("for", "case", "select"):
             said = f"`{name}` is not followed: what it repeats or chooses is read once, as it stands"
             self.notes.append(Note(WARNING, said, rest[0].line))
-            self._depth += name != "function"
+            self._depth += 1
+            self._cases += name == "case"
             if name == "for" and len(rest) > 1:
                 self.known.pop(rest[1].plain(), None)
             return
@@ -186,16 +209,34 @@ class _Reader:
                 )
             )
 
+    def _fish(self, fields: list[Field]) -> bool:
+        """Take `set -gx NAME value` of fish, or `setenv NAME value` of csh; say whether it was one."""
+        if len(fields) < 4 or not re.fullmatch(r"setenv|--?\w*x\w*|--export", fields[1].text):
+            return False
+        name, value = fields[2].text, replace(fields[3], text=" ".join(one.text for one in fields[3:]))
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            return False
+        self._set(name, value, value.line, exported=True)
+        return True
+
     def _past_keywords(self, words: list[Word]) -> list[Word]:
         while words:
             plain = words[0].plain() if words[0].array is None else ""
             if plain in ("if", "while", "until", "elif") and len(words) > 1:
                 self._depth += plain != "elif"
                 return []  # a condition: its command is no launch
-            if plain in _OPENING:
+            if plain == "function" and len(words) > 1:
+                self.functions.define(words[1].plain())
+                words = words[2:]
+            elif plain in _OPENING:
+                if plain == "{":
+                    self.functions.enter(self.known)
                 words = words[1:]
             elif plain in _CLOSING:
+                if plain == "}":
+                    self.functions.leave(self.known)
                 self._depth = max(0, self._depth - (plain != "}"))
+                self._cases = max(0, self._cases - (plain == "esac"))
                 words = words[1:]
             else:
                 return words
@@ -287,3 +328,8 @@ def _is_test(words: list[Word]) -> bool:
 
 def _unresolved(fields: list[Field], before: Variable | None) -> tuple[str, ...]:
     return (*(before.unresolved if before is not None else ()), *(what for one in fields for what in one.unresolved))
+
+
+def _sign(tokens: list[Token], at: int) -> str:
+    token = tokens[at] if at < len(tokens) else None
+    return "" if token is None or isinstance(token, Word) else token.text

@@ -170,7 +170,7 @@ def _run_verb(valued: str, verbs: tuple[str, ...] = ("run",)) -> Callable[[Seque
             if name in ("--directory", "--cwd"):
                 found.workdir = value
         found.prefix += words[: len(words) - len(rest)]
-        if valued != _PROFILERS:
+        if verbs == ("run",):
             said = f'{words[0].text} run: name its interpreter too, python = "/…/bin/python3" under [engine]'
             found.say(WARNING, f"{said}: that one is asked for packages and flags", words[0].line)
         return rest
@@ -291,6 +291,8 @@ WRAPPERS: dict[str, Callable[[Sequence[Field], Wrapping], Peeled]] = {
     "mamba": _run_verb(_CONDA),
     "micromamba": _run_verb(_CONDA),
     "nsys": _run_verb(_PROFILERS, ("profile", "launch")),
+    "py-spy": _run_verb("-o -r -d -f --output --rate --duration --format", ("record", "top")),
+    "gdb": _kept("-ex -x"),
     "uvx": _uvx,
     "eval": _eval,
     "cat": _writer,

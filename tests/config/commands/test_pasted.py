@@ -224,3 +224,83 @@ def test_the_last_lines_of_an_image() -> None:
     found = import_text(IMAGE)
     launch = found.profile.launch
     assert (launch.args, launch.env, launch.workdir) == ({"model-path": "/m x", "tp": 2}, {"NCCL_DEBUG": "INFO"}, "/w")
+
+
+def test_a_program_of_supervisord_whose_settings_come_behind_its_command() -> None:
+    text = '[program:v]\ncommand=/e/bin/vllm serve m --port 8001\nenvironment=A="0,1",B="x y"\ndirectory=/opt\nautostart=true\n'
+    launch = import_text(f'{text}[program:w]\ncommand=sleep 1\nenvironment=A="2"\n').profile.launch
+    assert (launch.args, launch.env, launch.workdir) == ({"model": "m"}, {"A": "0,1", "B": "x y"}, "/opt")
+
+
+def test_a_script_that_writes_a_unit_keeps_its_variables() -> None:
+    found = import_text(
+        "M=/m\nsudo tee /etc/systemd/system/v.service <<EOF\n[Service]\nExecStart=/e/vllm serve $M\nEOF\n"
+    )
+    assert found.profile.launch.args == {"model": "/m"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'start() {\n  local m=$1 tp="$2"; shift 2\n  vllm serve $m -tp $tp "$@" &\n}\nstart org/m 4 --enforce-eager',
+        "function start {\n  vllm serve $1 -tp ${2:-1} $3\n}\nexport A=1; start org/m 4 --enforce-eager\n",
+        'start () {\n  vllm serve "$@"\n}\nstart org/m -tp 4 --enforce-eager\nstart org/m -tp 4 --enforce-eager',
+    ],
+)
+def test_what_a_call_gives_to_a_function(call: str) -> None:
+    found = import_text(call)
+    assert found.profile.launch.args == {"model": "org/m", "tensor-parallel-size": 4, "enforce-eager": True}
+    assert said(found) == []
+
+
+def test_a_second_call_is_told() -> None:
+    found = import_text("f() { vllm serve m --port $1; }\nf 8001\nf 8002\n")
+    assert found.profile.launch.port == 8001
+    assert said(found) == ["line 3: f is called more than once: what its first call gives was read"]
+
+
+@pytest.mark.parametrize("line", ["set -gx A 0,1", "set -x A 0,1", "setenv A 0,1", 'setenv A "0,1"'])
+def test_variables_of_fish_and_csh(line: str) -> None:
+    found = import_text(f"{line}\nset -x\nset -euo pipefail\nvllm serve m\n")
+    assert (found.profile.launch.env, found.profile.launch.args) == ({"A": "0,1"}, {"model": "m"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> vllm serve m \\\n>   --port 8001\n",
+        "$ vllm serve m \\\n> --port 8001\n",
+        "1. vllm serve m --port 8001",
+        "- vllm serve m --port 8001",
+        "!vllm serve m --port 8001",
+        "%%bash\nvllm serve m --port 8001",
+        "`vllm serve m --port 8001`",
+        "vllm serve m --port 8001 &gt; x.log 2&gt;&amp;1 &amp;",
+        "root  12345  0.5  0.1 12345 6789 pts/0 Sl+ 10:00 0:10 vllm serve m --port 8001",
+        "root  12345  1  0 10:00 ?  00:00:10 vllm serve m --port 8001",
+        "case $M in\n  fast) X=1 ;;\n  (slow|*) X=2 ;;\nesac\nvllm serve m --port 8001\n",
+    ],
+)
+def test_what_stands_around_a_command_where_it_was_copied(text: str) -> None:
+    found = import_text(text)
+    assert (found.profile.launch.args, found.profile.launch.port) == ({"model": "m"}, 8001)
+
+
+def test_switches_with_a_value() -> None:
+    found = import_text("vllm serve m --trust-remote-code true --enable-prefix-caching=False --enforce-eager=True")
+    assert found.profile.launch.args == {
+        "model": "m", "trust-remote-code": True, "no-enable-prefix-caching": True, "enforce-eager": True,
+    }  # fmt: skip
+    assert said(found)[1] == (
+        "line 1: --enable-prefix-caching takes no value: False was read as --no-enable-prefix-caching"
+    )
+    plain = import_text("sglang serve --model-path m --enable-metrics false --disable-cuda-graph true")
+    assert plain.profile.launch.args == {"model-path": "m", "disable-cuda-graph": True}
+
+
+def test_what_docker_run_shares_is_the_hosts() -> None:
+    found = import_text("docker run -v $HOME/m:/m -v ${D}:/d:ro img:$TAG vllm serve /m --chat-template '{{ a }}'")
+    docker = found.profile.launch.docker
+    assert (docker.options, docker.image) == (("-v", "~/m:/m", "-v", "${D}:/d:ro"), "img:${TAG}")
+    assert [note.key for note in found.notes if note.severity == "warning"] == ["image", "-v"]
+    assert found.wrong == ()
