@@ -9,12 +9,16 @@ from datetime import datetime, timedelta
 
 from console.domain.run import Failure, LogKind, LogRecord
 from console.domain.text import clean
+from console.engines.prefixes import peel
 
 WEAK = frozenset({"uncaught", "peer-lost", "child", "native"})
 """Signatures that a real cause may follow: an exception nobody said to be fatal, an end that another process brought."""
 
 MEMORY = frozenset({"gpu-memory", "kv-memory", "graph-capture"})
 _KILLED = re.compile(r"^Killed$|^.* exited with code 137$", re.MULTILINE)
+SHORT = 300
+"""Characters of what only says that something failed before."""
+
 RANKS_NAMED = 8
 EMPTY_SHARE = 1.2
 """Others hold a card when what must be its size exceeds so many times what was free before the weights."""
@@ -208,9 +212,16 @@ def ranks_of(record: LogRecord) -> list[str]:
 
 
 def message_of(record: LogRecord) -> str:
-    """Return a record's text without a stamp."""
+    """Return a record's text without what stands in front of it."""
     raw = record.raw
-    return raw.partition("] ")[2] if raw.startswith("[") else raw
+    if raw.startswith("["):
+        return raw.partition("] ")[2]
+    if record.kind is not LogKind.OTHER or len(raw) > SHORT or not (record.source or record.time):
+        return raw
+    text = peel(raw).message
+    if "container" in record.source:
+        text = text.rpartition(" | ")[2]
+    return text.partition(": ")[2] if "task" in record.source and text[:6].lstrip()[:1].isdigit() else text
 
 
 def _weak(record: LogRecord | None) -> bool:

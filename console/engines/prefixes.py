@@ -20,7 +20,15 @@ _PROCESS_RANK = re.compile(r"_([A-Z]{2,})(\d+)")
 _RANKED = re.compile(r"\[rank(?P<rank>\d+)\]: ?(?!\[[IWEF]\d)")
 _POD = re.compile(r"\[pod/(?P<pod>[\w.-]+)/(?P<container>[\w.-]+)\] ")
 _COMPOSE = re.compile(r"(?P<container>[A-Za-z0-9][\w.-]*-\d+) +\| ?")
-_COMPOSE_NAMED = re.compile(r"(?P<container>[A-Za-z0-9][\w.-]*) +\| (?=\[\d|\(\w|[A-Z]+ \d\d-\d\d |\d{4}-\d\d-\d\dT)")
+_LLAMA = r"srv |slot |main: |llama_|load_|ggml_|gguf_|build: |common_init"
+"""What lines of llama.cpp begin with, which have no stamp."""
+_LLAMA = r"srv |slot |main: |llama_|load_|ggml_|gguf_|build: |common_init"
+"""What lines of llama.cpp begin with, which have no stamp."""
+_COMPOSE_NAMED = re.compile(
+    r"(?P<container>[A-Za-z0-9][\w.-]*) +\| (?=\[\d|\(\w|[A-Z]+:? +\S*\d\d|\d{4}-\d\d-\d\dT|Traceback|"
+    rf"{_LLAMA})"
+)
+_NAMED = re.compile(r"(?P<container>[A-Za-z0-9][\w.-]*) +\| ?")
 _RFC3339 = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) (?:(?:stdout|stderr) [FP] )?"
 )
@@ -28,9 +36,11 @@ _JOURNAL = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? )?(?P<host>[\w.-]+) (?P<unit>[\w@.:/-]+)\[(?P<pid>\d+)\]: "
 )
 _TASK = re.compile(
-    r" *(?P<task>\d{1,5}): (?=\[\d|\(\w+ pid=|(?:INFO|WARNING|ERROR)[ :]|\[gpu=|Traceback|  File |\w+Error)"
+    r" *(?P<task>\d{1,5}): (?=\[\d|\(\w+ pid=|(?:INFO|WARNING|ERROR)[ :]|\[gpu=|Traceback|  File |\w+Error|"
+    rf"{_LLAMA})"
 )
 """`srun --label`."""
+_LABEL = re.compile(r" *(?P<task>\d{1,5}): ?")
 _OLD_RANK = re.compile(r"(?:(?P<clock>\d\d:\d\d:\d\d)(?: -)? )?\[gpu(?:_id)?=(?P<gpu>\d+)\] (?=\S)")
 """SGLang's until 0.2."""
 _ACTOR = re.compile(r"\((?P<process>[A-Za-z_][\w.:-]*) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[\w.:]+))?\) ?")
@@ -57,6 +67,7 @@ _ZONED = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
 _SEVERITIES = {"WARNING": "warning", "WARN": "warning", "W": "warning", "ERROR": "error", "E": "error", "F": "error"}
 _SEVERITIES["CRITICAL"] = "error"
 
+TASK = "task"
 STAMP_LIMIT = 512
 """Characters in which a stamp ends."""
 
@@ -116,6 +127,8 @@ class Zone:
         self._zone = timezone(timedelta(seconds=utc_offset_s)) if utc_offset_s is not None else None
         self._near = datetime.fromtimestamp(since, self._zone) if self._zone is not None and since else None
         self._last: tuple[str, str, str | None] = ("", "", None)
+        self.collectors: set[str] = set()
+        """Who was seen to write its name in front of stamped lines: then it does in front of every line."""
 
     def moment(self, date: str, clock: str) -> str | None:
         """Return a stamp as ISO 8601 with zone, `None` when it has none.
@@ -152,21 +165,18 @@ class Zone:
         return self._near.isoformat()
 
 
-NOWHERE = Zone()
-"""Of a log whose zone is not known."""
-
-
-def peel(line: str, zone: Zone = NOWHERE) -> Peeled:
+def peel(line: str, zone: Zone | None = None) -> Peeled:
     """Take prefixes off a line, from the outside in.
 
     Args:
         line: One line, control sequences and all.
-        zone: What its stamps lack.
+        zone: What its stamps lack, and who collected the lines before.
     """
+    zone = zone or Zone()
     peeled = Peeled(strip_sequences(line))
     if _stamp(peeled, zone):
         return peeled
-    _outer(peeled)
+    _outer(peeled, zone.collectors)
     if not _stamp(peeled, zone) and peeled.message:
         _inner(peeled, zone)
     return peeled
@@ -201,11 +211,18 @@ def _moment(clock: str) -> tuple[datetime | None, str]:
         return None, lead
 
 
-def _outer(peeled: Peeled) -> None:
+def _outer(peeled: Peeled, collectors: set[str]) -> None:
     for _ in range(LAYERS):
         text = peeled.message
-        if match := _COMPOSE.match(text) or _COMPOSE_NAMED.match(text):
+        if match := _COMPOSE.match(text):
             peeled.source["container"] = match["container"]
+        elif match := _COMPOSE_NAMED.match(text):
+            peeled.source["container"] = match["container"]
+            collectors.add(match["container"])
+        elif collectors and (match := _collected(text, collectors)) is not None:
+            peeled.source |= {
+                name: int(value) if name == "task" else value for name, value in match.groupdict().items()
+            }
         elif match := _RFC3339.match(text):
             peeled.time = _iso(match["time"])
         elif match := _JOURNAL.match(text):
@@ -220,6 +237,7 @@ def _outer(peeled: Peeled) -> None:
             peeled.source["ranks"] = {"rank": int(match["rank"])}
         elif match := _TASK.match(text):
             peeled.source["task"] = int(match["task"])
+            collectors.add(TASK)
         elif match := _POD.match(text):
             peeled.source.update(pod=match["pod"], container=match["container"])
         elif text.startswith('{"log":') and (logged := _docker_json(text)) is not None:
@@ -228,6 +246,13 @@ def _outer(peeled: Peeled) -> None:
         else:
             return
         peeled.message = text[match.end() :]
+
+
+def _collected(text: str, collectors: set[str]) -> re.Match[str] | None:
+    named = _NAMED.match(text) if "|" in text[:80] else None
+    if named is not None and named["container"] in collectors:
+        return named
+    return _LABEL.match(text) if TASK in collectors else None
 
 
 def _docker_json(text: str) -> tuple[str, str | None] | None:

@@ -288,3 +288,38 @@ def test_a_long_exception_is_one_record() -> None:
     text += "- ImportError: libnvrtc.so.12: cannot open shared object file: No such file\n- ModuleNotFoundError: No module named 'x'\n"
     [told] = [logs.as_json(record) for record in logs.records([text.encode()])]
     assert str(told["cause"]).startswith("sgl_kernel does not load: libnvrtc.so.12")
+
+
+COLLECTED = {
+    "crlf": "{}\r\n",
+    "compose": "llm-1  | {}\n",
+    "compose, container_name": "llm  | {}\n",
+    "coloured": "\x1b[36mllm-1  | \x1b[0m{}\n",
+    "docker logs -t": "2026-03-04T05:06:07.123456789Z {}\n",
+    "containerd": "2026-03-04T05:06:07.123456789Z stderr F {}\n",
+    "journald": "Mar 04 05:06:07 gpu-7 llm[812]: {}\n",
+    "kubectl --prefix": "[pod/llm-0/main] {}\n",
+    "srun --label": "3: {}\n",
+}
+KILLED = ARGUMENTS + f"[{DAY}21 TP0] Load weight begin. avail mem=93.40 GB\nKilled\n"
+LLAMA = "build: 6500 (abc) with cc\nload_tensors: loading model tensors\nggml_backend_cuda_buffer_type_alloc_buffer: allocating "
+LLAMA += "4096.00 MiB on device 0: cudaMalloc failed: out of memory\nllama_model_load: error loading model\n"
+
+
+@pytest.mark.parametrize("collector", COLLECTED)
+@pytest.mark.parametrize(
+    ("engine", "text"),
+    [
+        ("sglang", ARGUMENTS + CAPTURE + HIT + TRACE + OUT + SIGQUIT),
+        ("sglang", KILLED),
+        ("vllm", core_failed(OUT, GRAPHS)),
+        ("llamacpp", LLAMA),
+    ],
+    ids=["scheduler", "killed", "front end", "llama.cpp"],
+)
+def test_whoever_collected_the_lines_the_cause_is_the_same(collector: str, engine: str, text: str) -> None:
+    plain = [logs.as_json(record) for record in logs.records([text.encode()], engine=engine)][-1]
+    lines = "".join(COLLECTED[collector].format(line) for line in text.rstrip("\n").split("\n"))
+    told = [logs.as_json(record) for record in logs.records([lines.encode()], engine=engine)][-1]
+    assert plain["kind"] == told["kind"] == "failure"
+    assert (told["cause"], told["lines"]) == (plain["cause"], plain["lines"])

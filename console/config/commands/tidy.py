@@ -22,7 +22,7 @@ _PS = re.compile(
 )
 """Columns of `ps aux` and `ps -ef`."""
 _STARTS = r"(?:[A-Z_]+=\S*\s+)*(?:\S*/)?(?:python[\d.]*|vllm|sglang|llama-server|docker|podman|sudo|nohup|env|export)\s"
-_MARK = re.compile(rf"^\s*(?:\d+[.)]|[*•-]|!|%%?(?:bash|sh)?)\s*(?={_STARTS})")
+_MARK = re.compile(rf"^\s*(?:\d+[.)]|[*•-]|!|%%?(?:bash|sh)?|[A-Za-z0-9]{{1,12}}\t)\s*(?={_STARTS})")
 """Numbers and dots of lists, and what notebooks want in front of a command."""
 _ENTITY = re.compile(r"&(?:gt|lt|amp|quot|#39|#34|nbsp);")
 _INLINE = re.compile(r"^\s*`([^`]+)`\s*$")
