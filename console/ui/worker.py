@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from textual.css.query import NoMatches
 from textual.dom import DOMNode
 
 from console.errors import AlreadySoError, ConsoleError
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 def owner(node: DOMNode) -> TokwattApp:
     """Return the app of a widget or screen, as ours."""
     return cast("TokwattApp", node.app)
+
+
+def is_open(screen: DOMNode) -> bool:
+    """Return whether a screen was not left yet: what a key started may outlive it."""
+    return screen.display  # `is_mounted` stays true for ever; this is false from the moment of leaving
 
 
 def launch(
@@ -46,7 +52,7 @@ def launch(
     """
     seat = seat or app.seat
     return app.run_worker(
-        partial(_funnel, app, seat, partial(work, *arguments), lasting, watching),
+        partial(_funnel, app, seat, partial(work, *arguments), lasting, watching, app.screen),
         group=seat.group(group),
         exclusive=exclusive,
         name=group,
@@ -59,11 +65,19 @@ def end_group(app: TokwattApp, group: str) -> None:
 
 
 async def _funnel(
-    app: TokwattApp, seat: Seat, work: Callable[[], Coroutine[Any, Any, None]], lasting: bool, watching: str
+    app: TokwattApp,
+    seat: Seat,
+    work: Callable[[], Coroutine[Any, Any, None]],
+    lasting: bool,
+    watching: str,
+    screen: DOMNode,
 ) -> None:
     AT.set(seat)  # for this worker's task and what it starts
     try:
         await work()
+    except NoMatches:
+        if is_open(screen):
+            raise  # else the screen that it would have been shown on was left
     except AlreadySoError as error:
         app.tell(error)
     except ConsoleError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from console.domain.experiment import ArmOutcome, Block, ExperimentState, Ledger
 from console.journal import experiments as entries
 from console.journal.book import Journal
 from console.ui.screens.experiment import ExperimentScreen
-from console.ui.widgets.experiment import axis_of, interval, state_rows
+from console.ui.widgets.experiment import ExperimentView, axis_of, interval, state_rows
 from console.ui.widgets.experiment_plan import Row, rounds
 from console.ui.widgets.key_line import KeyLine
+from console.ui.worker import is_open, launch
 from tests.ui.conftest import Bench
 from tests.ui.waiting import open_cockpit, shown, until
 
@@ -169,3 +171,35 @@ def test_keys_that_do_not_fit_give_way_and_the_way_back_stays() -> None:
     line = KeyLine(("enter", "opens it"), ("r", "runs what is planned"), ("esc", "back"))
     assert "".join(part for part, _ in line.lines(30, 1)[0]).split() == ["enter", "opens", "it", "esc", "back"]
     assert "r runs" in "".join(part for part, _ in line.lines(60, 1)[0])
+
+
+async def test_what_a_left_screen_began_ends_in_peace(
+    cockpit: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An experiment goes on when its screen is left, and tells that screen its end."""
+    monkeypatch.chdir(tmp_path)
+    app, _, _ = cockpit()
+    ended = asyncio.Event()
+
+    async def work(screen: ExperimentScreen) -> None:
+        await ended.wait()
+        try:
+            screen._read()
+        finally:
+            screen.query_one(ExperimentView).show_state(TOLD)
+
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_cockpit(pilot)
+        await pilot.press("X")
+        await until(pilot, lambda: isinstance(app.screen, ExperimentScreen))
+        left = app.screen
+        assert isinstance(left, ExperimentScreen) and is_open(left)
+        worker = launch(app, work, left, group="experiment", lasting=True)
+        await pilot.press("escape")
+        await until(pilot, lambda: not left.is_running and not isinstance(app.screen, ExperimentScreen))
+        assert not is_open(left)
+        ended.set()
+        await worker.wait()
+        await until(pilot, lambda: not any(one.name == "experiments" for one in app.workers))
+        await pilot.press("X")
+        await until(pilot, lambda: isinstance(app.screen, ExperimentScreen) and is_open(app.screen))

@@ -18,6 +18,7 @@ from console.domain.text import clean
 from console.ui.drawing import Span
 from console.ui.widgets.code_spans import inked, sliced
 from console.ui.widgets.lines import Lines
+from console.ui.worker import is_open
 
 if TYPE_CHECKING:
     from console.operations.source import Finder, Names
@@ -109,7 +110,7 @@ class FindModal(ModalScreen[str | None]):
         """Take the names that are here by now, and offer what matches among them."""
         from console.operations.source import Finder
 
-        if not self.is_mounted:
+        if not is_open(self):
             return
         self.names, self._finder = names, Finder(names.names)
         self._offer(keep=True)
@@ -117,7 +118,7 @@ class FindModal(ModalScreen[str | None]):
     def fail(self, reason: str) -> None:
         """Say why there are no names."""
         self._reason = reason
-        if self.is_mounted:
+        if is_open(self):
             self._offer()
 
     def _offer(self, *, keep: bool = False) -> None:

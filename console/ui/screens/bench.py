@@ -25,7 +25,7 @@ from console.ui.widgets.key_line import KeyLine
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.plot_pane import PlotPane
 from console.ui.widgets.status import Status
-from console.ui.worker import launch, owner
+from console.ui.worker import is_open, launch, owner
 
 Columns = tuple[tuple[str, int], ...]
 
@@ -281,7 +281,7 @@ class BenchScreen(Screen[None]):
             plot = await plots.power([await compare.find_run(f"{host.name}:{sweep.run_id}" if host else sweep.run_id)])
         else:
             plot = plots.pareto(told) if self._view == "pareto" else plots.throughput(told)
-        if self.is_mounted:
+        if is_open(self):
             self.query_one(PlotPane).show(plot)
 
 

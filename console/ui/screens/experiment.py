@@ -22,7 +22,7 @@ from console.ui.widgets.frame import Framed
 from console.ui.widgets.key_line import KeyLine
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.status import Status
-from console.ui.worker import launch, owner
+from console.ui.worker import is_open, launch, owner
 
 if TYPE_CHECKING:
     from console.domain.experiment import ExperimentState
@@ -307,7 +307,7 @@ class ExperimentScreen(Screen[None]):
             from console.operations import experiments
 
             files, told = experiments.known_files(), await experiments.listed()
-            if self.is_mounted:
+            if is_open(self):
                 self.query_one(ExperimentLines).fill(files, told)
 
         launch(owner(self), read, group="experiments", exclusive=True)

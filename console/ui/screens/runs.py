@@ -17,7 +17,7 @@ from console.ui.widgets.key_line import KeyLine
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.plot_pane import PlotPane
 from console.ui.widgets.runs import RunLines
-from console.ui.worker import launch, owner
+from console.ui.worker import is_open, launch, owner
 
 if TYPE_CHECKING:
     from console.journal.records import RunEntry
@@ -88,7 +88,7 @@ class RunsScreen(Screen[None]):
         from console.operations import compare
 
         entries = await compare.listed()
-        if self.is_mounted:
+        if is_open(self):
             self._runs.fill(entries)
 
     def _work(self, group: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
