@@ -24,7 +24,7 @@ from console.operations import patches, server
 from console.operations.measure import sweep
 from console.operations.opening import open_desk
 from console.remote.target import Target
-from tests.demo.conftest import free_port
+from tests.ssh_servers import free_port
 
 ROOT = Path(__file__).parents[2]
 BASE = """schema = 1
