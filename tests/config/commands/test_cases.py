@@ -220,3 +220,13 @@ def test_c09_a_script_with_variables_arrays_and_a_missing_backslash() -> None:
     assert "line 10: pkill -9 python: not kept, and nothing of it was run" in said(found)
     joined = import_text(text_of("C09"), repair=True)
     assert joined.profile.launch.args["speculative-batch-size-threshold"] == 64
+
+
+def test_labels_in_front_of_commands_are_no_part_of_them() -> None:
+    """C06 as one file: a table with a label, a tab and a command a line."""
+    text = (DATA / "C06.txt").read_text()
+    picked = [import_text(text, pick=number) for number in range(1, 8)]
+    assert [found.profile.launch.args["model"] for found in picked] == ["m"] * 7
+    wrong = [number for number, found in enumerate(picked, 1) if any(n.key for n in found.wrong)]
+    assert wrong == [3, 6]
+    assert picked[6].profile.launch.args["hf-overrides"] == '{"rope_scaling": {"rope_type":"yarn","factor":4.0}}'
