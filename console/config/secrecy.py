@@ -46,9 +46,13 @@ _VALUES = re.compile(
 )
 
 
+_LOGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/:@]*:[^\s/@]+@\S+", re.IGNORECASE)
+"""An address with a password: a proxy's, a store's."""
+
+
 def is_secret_value(text: str) -> bool:
-    """Return whether a text is a secret by its looks, whatever it is called: `hf_…`, `sk-…`."""
-    return _VALUES.fullmatch(text) is not None
+    """Return whether a text is a secret by its looks, whatever it is called: `hf_…`, `sk-…`, `http://user:password@proxy`."""
+    return _VALUES.fullmatch(text) is not None or _LOGIN.fullmatch(text) is not None
 
 
 def is_secret_name(name: str) -> bool:

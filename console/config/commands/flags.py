@@ -132,6 +132,8 @@ def _is_value(text: str) -> bool:
 
 
 def _loose(one: Field, given: list[Given], spelled: Dialect, found: Read) -> None:
+    if one.text == "--":
+        return
     if one.open and (given or not spelled.positional):
         name = re.sub(r"\W", "", one.text)
         said = f"{one.text} is not defined in this text and may hold flags: left out; --set {name}=… fills it in"

@@ -234,7 +234,10 @@ def _with_lost(launch: Launch, launches: list[Launch], found: Found, repair: boo
         elif repair:
             notes.append(Note(NOTE, f"joined to line {last}, which lost its backslash: {shown}", command.line))
         else:
-            said = f"looks like a lost continuation: line {last} ends without a backslash; not included"
+            why = f"line {last} ends without a backslash"
+            if source[last - 1].rstrip().endswith("\\"):
+                why = f"an empty line below line {last} ends the command"
+            said = f"looks like a lost continuation: {why}; not included"
             notes.append(Note(WARNING, said, command.line, command.words[0].text.lstrip("-"), shown))
             continue
         launch = replace(launch, words=(*launch.words, *command.words), log=launch.log or log)

@@ -41,6 +41,10 @@ def judged(flag: str, values: Sequence[Field], text: str) -> tuple[Note | None, 
     if len(values) == 1 and (meant := _python(value)):
         said = f"--{flag}: a Python literal, not JSON; only old versions take it"
         return Note(WARNING, said, line, flag, meant), meant
+    joined = " ".join(one.text for one in values)
+    if len(values) > 1 and is_json(joined):
+        said = f"--{flag}: the shell parts an unquoted variable at its blanks, the engine gets {len(values)} arguments"
+        return Note(ERROR, said, line, flag, f"'{joined}'"), joined
     typed = _typed(values, text)
     if is_json(typed):
         count = _arguments(typed, len(values))

@@ -304,3 +304,26 @@ def test_what_docker_run_shares_is_the_hosts() -> None:
     assert (docker.options, docker.image) == (("-v", "~/m:/m", "-v", "${D}:/d:ro"), "img:${TAG}")
     assert [note.key for note in found.notes if note.severity == "warning"] == ["image", "-v"]
     assert found.wrong == ()
+
+
+def test_json_in_an_unquoted_variable() -> None:
+    text = 'C=\'{"method": "mtp", "n": 2}\'\nvllm serve -- m --speculative-config $C --port 1\n'
+    [note] = import_text(text).wrong
+    assert (
+        note.text
+        == "--speculative-config: the shell parts an unquoted variable at its blanks, the engine gets 4 arguments"
+    )
+    repaired = import_text(text, repair=True)
+    assert repaired.profile.launch.args == {"model": "m", "speculative-config": '{"method": "mtp", "n": 2}'}
+    assert (repaired.wrong, said(repaired)) == ((), [])
+
+
+def test_an_empty_line_behind_a_backslash() -> None:
+    assert said(import_text("vllm serve m \\\n\n  --seed 1\n")) == [
+        "line 3: looks like a lost continuation: an empty line below line 1 ends the command; not included · meant: --seed 1"
+    ]
+
+
+def test_a_password_in_an_address_is_a_secret() -> None:
+    found = import_text("http_proxy=http://ada:pw@proxy:3128 https_proxy=http://proxy:3128 vllm serve m")
+    assert found.profile.launch.env == {"http_proxy": Secret("env"), "https_proxy": "http://proxy:3128"}
