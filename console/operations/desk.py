@@ -34,9 +34,14 @@ class Desk:
     """Engine package once it has been asked for."""
 
     def must_write(self, what: str) -> None:
-        """Raise `ReadOnlyError` when the console may only look."""
+        """Raise when the console may only look, or another one is at an experiment on this host."""
+        from console.journal.holding import holder, under_way
+
         if self.readonly:
             raise ReadOnlyError(f"{what}: refused, the console was started with --readonly")
+        host = self.link.host.name
+        if (pid := holder(host)) not in (None, os.getpid()):
+            raise under_way(host, pid or 0, what)
 
     def must_profile(self) -> Profile:
         """Return the profile, or say that one is needed."""

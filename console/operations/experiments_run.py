@@ -24,6 +24,7 @@ from console.experiments.report import plan_of, progress_of, rules_of, state_of
 from console.experiments.schedule import Finish, Leave, Refute, RollBack, Settle, Visit
 from console.journal import experiments as entries
 from console.journal.book import Journal
+from console.journal.holding import held
 from console.journal.records import measurement_data
 from console.operations import answers, machine, measure, rollback, server
 from console.operations.desk import Desk
@@ -71,9 +72,10 @@ async def run(desk: Desk, spec: ExperimentSpec, *, again: bool = False) -> Async
     for name, settled in known.settled.items():
         data = {"arm": name, "verdict": settled.verdict.value, "reason": settled.reason, "same_as": settled.same_as}
         await work.diary("verdict", data, "")
-    async with aclosing(work.walk()) as states:
-        async for state in states:
-            yield state
+    with held(host.name):
+        async with aclosing(work.walk()) as states:
+            async for state in states:
+                yield state
 
 
 async def resume(desk: Desk, spec: ExperimentSpec, entry: entries.ExperimentEntry) -> AsyncIterator[ExperimentState]:
@@ -95,9 +97,10 @@ async def resume(desk: Desk, spec: ExperimentSpec, entry: entries.ExperimentEntr
     from console.operations.experiments import resolve
 
     arms = await asyncio.to_thread(resolve, spec)
-    async with aclosing(Work(desk, spec, arms, entry).walk()) as states:
-        async for state in states:
-            yield state
+    with held(desk.link.host.name):
+        async with aclosing(Work(desk, spec, arms, entry).walk()) as states:
+            async for state in states:
+                yield state
 
 
 async def abandon(desk: Desk, spec: ExperimentSpec, entry: entries.ExperimentEntry) -> ExperimentState:
@@ -106,9 +109,10 @@ async def abandon(desk: Desk, spec: ExperimentSpec, entry: entries.ExperimentEnt
     from console.operations.experiments import resolve
 
     work = Work(desk, spec, await asyncio.to_thread(resolve, spec), entry)
-    await through(desk, lambda: work.enter(BASE, "abandoned"))
-    await work.diary("left", {"arm": BASE}, f"base: run {work.progress.run} is ready; the experiment was abandoned")
-    await work.finish()
+    with held(desk.link.host.name):
+        await through(desk, lambda: work.enter(BASE, "abandoned"))
+        await work.diary("left", {"arm": BASE}, f"base: run {work.progress.run} is ready; the experiment was abandoned")
+        await work.finish()
     return work.state()
 
 

@@ -18,6 +18,7 @@ from console.experiments.report import plan_of
 from console.experiments.search import LAUNCH, Search, arm_of, base_point
 from console.journal import experiments as entries
 from console.journal.book import Journal, default_path
+from console.journal.holding import held
 from console.operations import experiments_run, measure
 from console.operations.desk import Desk
 from console.operations.experiments import find_patch
@@ -63,9 +64,10 @@ async def run(desk: Desk, spec: ExperimentSpec) -> AsyncIterator[ExperimentState
                 yield state
         return
     entry = await _entry(desk, spec, left)
-    async with aclosing(_Searching(desk, spec, entry, study).walk_space()) as steps:
-        async for state in steps:
-            yield state
+    with held(host.name):
+        async with aclosing(_Searching(desk, spec, entry, study).walk_space()) as steps:
+            async for state in steps:
+                yield state
     desk.say(f"{study.done} trials; the best: {_points(study.best())}")
     async with aclosing(experiments_run.run(desk, tested(spec, study))) as states:  # type: ignore[type-var]
         async for state in states:

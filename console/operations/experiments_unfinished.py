@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from console.journal import experiments as entries
 from console.journal.book import Journal
+from console.journal.holding import holder
 
 if TYPE_CHECKING:
     from console.domain.experiment import ExperimentState
 
 
 async def interrupted(host: str) -> tuple[ExperimentState, float] | None:
-    """Return the newest unfinished experiment on a host, with the time of what happened last in it."""
+    """Return the newest unfinished experiment that no console is at, with the time of what happened last in it."""
+    if holder(host) is not None:
+        return None
     found = await entries.unfinished(Journal(), host)
     if not found:
         return None

@@ -31,6 +31,11 @@ class Verb:
         """Whether it can do nothing without the host."""
         return self.id in ON_HOST
 
+    @property
+    def disturbs(self) -> bool:
+        """Whether it would spoil an experiment that is under way on the host."""
+        return self.id in DISTURBING
+
 
 def _source(id: str, title: str, help: str, key: str, cli: str = "", *keys: str, footer: str = "") -> Verb:
     """Return a verb of the source pane."""
@@ -64,6 +69,22 @@ ON_HOST = frozenset(
     ]
 )
 """Verbs that say at once that the link is down."""
+
+DISTURBING = frozenset(
+    [
+        "open_server_menu",
+        "start_server",
+        "stop_server",
+        "restart_server",
+        "adopt_server",
+        "measure",
+        "save_winner",
+        "toggle_patch",
+        "apply_set",
+        "undo_change",
+    ]
+)
+"""Verbs that change the server, its patches or its load: not while an experiment does."""
 
 LOG: tuple[Verb, ...] = (
     _log("filter_log", "Filter log", "Show only records that match an expression; empty shows all.", "slash", "filter"),

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.reactive import var
 
 from console.domain.text import clean
-from console.errors import AlreadySoError, ConsoleError, LinkLostError
+from console.errors import AlreadySoError, ConsoleError, LinkLostError, RefusedError
 from console.operations.catalogue import BY_ID
 from console.state.store import Snapshot
 from console.ui.glyphs import must_be_plain, plain_driver
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
     from console.operations.desk import Desk
+    from console.operations.pane_verbs import Verb
 
 
 GARBAGE = (20_000, 20, 20)
@@ -201,18 +202,34 @@ class TokwattApp(App[int]):
         """Do a verb of the catalogue."""
         from console.ui.actions import ACTIONS
 
-        if BY_ID[verb].on_host and (fault := self.link_fault()) is not None:
+        if (fault := self.in_the_way(BY_ID[verb])) is not None:
             self.tell(fault)
         elif verb in ACTIONS:
             await ACTIONS[verb](self)
         else:
             self.cockpit.do(BY_ID[verb])
 
+    def in_the_way(self, verb: Verb) -> ConsoleError | None:
+        """Return why a verb is not to be done now: the link is down, or it would spoil an experiment."""
+        if verb.disturbs and self._experiment_runs():
+            hint = "X shows it, t there stops it; it can be resumed"
+            return RefusedError(f"{verb.title}: an experiment is under way on this host", hint=hint)
+        return self.link_fault() if verb.on_host else None
+
+    def must_not_disturb(self, verb: str) -> None:
+        """Raise when a verb of a pane would spoil an experiment that is under way."""
+        if self._experiment_runs() and (fault := self.in_the_way(BY_ID[verb])) is not None:
+            raise fault
+
+    def _experiment_runs(self) -> bool:
+        group = self.seat.group("experiment")
+        return any(one.group == group and one.is_running for one in self.workers)
+
     def action_act(self, verb: str) -> None:
         """Do a verb of the catalogue in a worker; its faults are told."""
         from console.ui.actions import ACTIONS, LASTING
 
-        if BY_ID[verb].on_host and (fault := self.link_fault()) is not None:
+        if (fault := self.in_the_way(BY_ID[verb])) is not None:
             self.tell(fault)
         elif verb in ACTIONS:
             launch(self, ACTIONS[verb], self, group=f"act {verb}", lasting=verb in LASTING)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from console.domain.experiment import ArmOutcome, Block, ExperimentState, LedgerLine, Rated, Verdict
+from console.errors import RefusedError
 from console.journal import experiments as entries
 from console.journal.book import Journal
+from console.operations.catalogue import BY_ID
 from console.ui.screens.experiment import ExperimentScreen
 from console.ui.widgets.experiment import ExperimentView, axis_of, interval, state_rows
 from console.ui.widgets.experiment_plan import Row, rounds
@@ -203,3 +205,30 @@ async def test_what_a_left_screen_began_ends_in_peace(
         await until(pilot, lambda: not any(one.name == "experiments" for one in app.workers))
         await pilot.press("X")
         await until(pilot, lambda: isinstance(app.screen, ExperimentScreen) and is_open(app.screen))
+
+
+async def test_what_would_spoil_an_experiment_is_refused_while_it_runs(
+    cockpit: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app, _, _ = cockpit()
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        await ended.wait()
+
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await open_cockpit(pilot)
+        worker = launch(app, work, group="experiment", lasting=True)
+        for verb in ("open_server_menu", "measure", "undo_change", "toggle_patch"):
+            fault = app.in_the_way(BY_ID[verb])
+            assert fault is not None and "an experiment is under way" in fault.title and "X shows it" in fault.hint
+        assert app.in_the_way(BY_ID["show_runs"]) is None
+        await pilot.press("x")
+        await until(pilot, lambda: any("Server menu: an experiment" in one.message for one in app._notifications))
+        with pytest.raises(RefusedError, match="under way"):
+            app.must_not_disturb("toggle_patch")
+        ended.set()
+        await worker.wait()
+        app.must_not_disturb("toggle_patch")
+        assert app.in_the_way(BY_ID["open_server_menu"]) is None

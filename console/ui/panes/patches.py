@@ -199,6 +199,7 @@ class PatchesPane(Vertical, Framed):
         from console.operations import patches
 
         app = owner(self)
+        app.must_not_disturb("toggle_patch")
         desk = app.need_desk()
         asked = questions(status, app.snapshot)
         verb = "revert" if status.disk is DiskState.ON else "apply"
@@ -219,6 +220,7 @@ class PatchesPane(Vertical, Framed):
         from console.operations import patches
 
         app = owner(self)
+        app.must_not_disturb("apply_set")
         desk = app.need_desk()
         name = desk.must_profile().name
         plan = await patches.plan_set(desk)

@@ -1,0 +1,72 @@
+"""Which console is at an experiment on a host: one at a time, and a hold ends with its process however that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from console.errors import RefusedError
+from console.journal.book import default_path
+
+PATIENCE_S = 0.5
+"""A look at who holds takes the lock for an instant; longer than that it is a holder."""
+
+
+@contextlib.contextmanager
+def held(host: str) -> Iterator[None]:
+    """Hold a host's experiments.
+
+    Raises:
+        RefusedError: Another console does.
+    """
+    path = _path(host)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as file:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > until:
+                    raise under_way(host, _written(path)) from error
+            time.sleep(0.01)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def holder(host: str) -> int | None:
+    """Return the process of the console that is at an experiment on a host; 0 where it is not told."""
+    try:
+        with _path(host).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _written(_path(host))
+    except OSError:  # no such file: nobody ever did
+        return None
+    return None
+
+
+def under_way(host: str, pid: int, what: str = "experiment") -> RefusedError:
+    """Return the refusal of what would disturb the experiment that a console is at."""
+    return RefusedError(
+        f"{what}: an experiment is under way on {host}, in the console with pid {pid or 'unknown'}",
+        "two at one server would spoil each other's numbers",
+        "wait, or stop it there first (t on its screen, ctrl+c in a shell)",
+    )
+
+
+def _path(host: str) -> Path:
+    return default_path().parent / "holds" / f"{hashlib.sha256(host.encode()).hexdigest()[:16]}.lock"
+
+
+def _written(path: Path) -> int:
+    text = path.read_text().strip()
+    return int(text) if text.isdigit() else 0
