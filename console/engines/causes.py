@@ -57,7 +57,8 @@ _WORTH_A_LOOK = re.compile(
     r"Segmentation|Segfault|terminate called|Out Of Memory|OOMKilled"
 )
 _THROWN = re.compile(
-    r"^(?:[A-Za-z_][\w.]*\.)?(?P<what>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout)\b.*)$", re.MULTILINE
+    r"^(?:[A-Za-z_][\w.]*\.)?(?P<what>(?:Exception|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))\b.*)$",
+    re.MULTILINE,
 )
 
 _ASSERTED = re.compile(r"^[ \t]+assert (.{1,200})$", re.MULTILINE)

@@ -82,6 +82,9 @@ class FailureFinder:
             self._revive(record)
         elif record.kind is LogKind.FAILURE:
             self._see_failure(record)
+        elif record.kind is LogKind.ACCESS:
+            if self._ended_by is not None and _served(record):
+                self._ended_by = None  # who answers has not ended
         elif "compiler" in record.values:
             self._compiler = self._compiler or record
         elif self.ways.consequence.match(message := message_of(record)):
@@ -222,6 +225,11 @@ def message_of(record: LogRecord) -> str:
     if "container" in record.source:
         text = text.rpartition(" | ")[2]
     return text.partition(": ")[2] if "task" in record.source and text[:6].lstrip()[:1].isdigit() else text
+
+
+def _served(record: LogRecord) -> bool:
+    code, path = record.values.get("code"), str(record.values.get("path"))
+    return isinstance(code, int) and code < 300 and path.startswith(("/v1/", "/generate"))
 
 
 def _weak(record: LogRecord | None) -> bool:

@@ -34,7 +34,7 @@ _GLUED = re.compile(
 _OWN_STAMP = re.compile(rb"(?:\x1b\[[0-9;]*m)*\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d")
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m$")
 _EXCEPTION = re.compile(
-    r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Killed)\b(?::|$)"
+    r"(?:[A-Za-z_][\w.]*\.)?(?:Exception|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Killed))\b(?::|$)"
 )
 _WARNING = re.compile(r"\S+:\d+: \w*Warning: ")
 _BAR = re.compile(r"\d+%(?: Completed)? ?\|")

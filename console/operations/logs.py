@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from console.domain.run import LogKind, LogRecord, Run
 from console.engines import registry
@@ -20,10 +21,8 @@ from console.operations.running import run_of
 
 RUNS_LOOKED_AT = 100
 _WORK = (LogKind.DECODE, LogKind.PREFILL)
-_FALLS = ("child", "killed", "native")
+_FALLS = frozenset(["child", "killed", "native"])
 """Signatures of a process that is gone."""
-_LIFE = {LogKind.PHASE, *_WORK}
-"""Kinds of records by which a file is the log of a run."""
 
 __all__ = ["SETTLE_S", "Part", "follow", "link_up", "parts", "records", "to_end"]
 
@@ -40,29 +39,62 @@ def records(data: Iterable[bytes], *, engine: str = "") -> Iterator[LogRecord]:
     adapter = _adapter(engine or _known(recognised(first)))
     parser, watch = LogParser(adapter.grammar()), adapter.watch()
     last: LogRecord | None = None
-    held = False
-    seen: set[LogKind] = set()
-    worked, fell = -1, False
+    held, end = False, _End()
     for record in _all(parser, itertools.chain((first,), chunks)):
         if held and last is not None:
             yield last
         watch.see(last := record)
+        end.see(record)
         if not (held := record.kind is LogKind.FAILURE):  # only a failure may have more to tell at the end
             yield record
-        seen.add(record.kind)
-        worked = record.offset if record.kind in _WORK else worked
-        fell = fell or record.values.get("signature") in _FALLS
-    over = watch.ended or held
-    verdict = verdict_record(watch, ended=over or fell)
-    if verdict is not None and not (over or (seen & _LIFE and verdict.offset > worked)):
+    verdict = verdict_record(watch, ended=watch.ended or held or end.fell)
+    if verdict is not None and not (watch.ended or held or end.tells(verdict)):
         verdict = None
     if held and last is not None:
         whole = verdict is not None and verdict.offset == last.offset
         yield verdict._replace(raw=last.raw) if whole and verdict is not None else last
-        if whole or not (watch.ended or seen & _LIFE):
+        if whole or not (watch.ended or end.life):
             return  # told, or a choice of lines, each told by itself
     if verdict is not None:
         yield verdict
+
+
+@dataclass(slots=True)
+class _End:
+    """What a file's records say of its end."""
+
+    life: bool = False
+    """Whether it is the log of a run."""
+    signatures: set[str] = field(default_factory=set)
+    _worked: int = -1
+    _went_on: int = -1
+    _ready: bool = False
+    _uncaught: int = -1
+
+    @property
+    def fell(self) -> bool:
+        """Whether a process is gone, or a start ended in an exception that nothing but noise came after."""
+        return bool(self.signatures & _FALLS) or (self._uncaught > self._went_on and not self._ready)
+
+    def see(self, record: LogRecord) -> None:
+        """Take the next record."""
+        if record.kind is LogKind.FAILURE:
+            name = str(record.values.get("signature"))
+            self.signatures.add(name)
+            self._uncaught = record.offset if name == "uncaught" else self._uncaught
+        elif record.kind in _WORK:
+            self._worked = self._went_on = record.offset
+            self.life = self._ready = True
+        elif record.kind is LogKind.PHASE:
+            name = str(record.values.get("phase"))
+            self.life, self._ready = True, self._ready or name == "ready"
+            self._went_on = record.offset if name != "stopping" else self._went_on
+
+    def tells(self, verdict: LogRecord) -> bool:
+        """Return whether a file that does not say that its run has ended ends with this failure all the same."""
+        if verdict.values.get("signature") == "nccl" and not self.fell:
+            return False  # said by a watchdog, that ends the process in words of its own
+        return verdict.offset > self._worked and (self.life or len(self.signatures) == 1)
 
 
 def _all(parser: LogParser, chunks: Iterable[bytes]) -> Iterator[LogRecord]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from console.operations import logs
+from tests.engines.recorded import content
 
 DAY = "2026-03-04 05:06:"
 ARGUMENTS = f"[{DAY}00] server_args=ServerArgs(model_path='/models/q', tp_size=8, mem_fraction_static=0.88)\n"
@@ -323,3 +324,40 @@ def test_whoever_collected_the_lines_the_cause_is_the_same(collector: str, engin
     told = [logs.as_json(record) for record in logs.records([lines.encode()], engine=engine)][-1]
     assert plain["kind"] == told["kind"] == "failure"
     assert (told["cause"], told["lines"]) == (plain["cause"], plain["lines"])
+
+
+NOISE = "/usr/lib/python3.12/multiprocessing/resource_tracker.py:254: UserWarning: There appear to be 1 leaked semaphore objects\n"
+NOISE += "  warnings.warn('resource_tracker: There appear to be %d '\nroot@gpu-7:/workspace# \n"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("usage: launch_server.py [-h]\nlaunch_server.py: error: unrecognized arguments: --x\n", "unknown argument: --x"),
+        (f"{TRACE}ImportError: /x/common_ops.abi3.so: undefined symbol: _ZN3c10\n", "an installed package does not fit"),
+        (f"{ARGUMENTS}{TRACE}Exception: data did not match any variant of untagged enum ModelWrapper\n",
+         "Exception: data did not match any variant"),
+    ],
+)  # fmt: skip
+def test_noise_behind_a_failed_start_takes_nothing_away(text: str, cause: str) -> None:
+    assert str(verdict(text + NOISE)["cause"]).startswith(cause)
+
+
+def test_an_exception_in_the_middle_of_a_start_is_no_end() -> None:
+    text = f"{ARGUMENTS}{TRACE}ImportError: cannot import name 'optional' from 'x'\n".replace(
+        "ImportError: c", "KeyError: 'c"
+    )
+    kinds = [record.kind.value for record in logs.records([(text + CAPTURE + NOISE).encode()])]
+    assert kinds.count("failure") == 1 and kinds[-1] == "other"
+
+
+def test_a_front_end_that_still_answers_has_not_ended() -> None:
+    """A08: an engine's process failed, and another request was served."""
+    kinds = [record.kind.value for record in logs.records([content("A08.log")])]
+    assert kinds == ["other", "phase", "decode", "other", "failure", "other", "access"]
+
+
+def test_an_asynchronous_error_of_nccl_alone_is_no_end() -> None:
+    """A15: the lines of several servers."""
+    records = list(logs.records([content("A15.log")]))
+    assert len(records) == 7 and records[-1].kind.value == "other"
