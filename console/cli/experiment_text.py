@@ -59,6 +59,8 @@ def arm_lines(told: ExperimentState) -> Iterator[str]:
     yield f"{told.id}  {told.title or told.name} · {told.host}{badge} · {metric.title} at {told.decide_at}"
     for arm in told.outcomes:
         yield _arm_line(arm, told)
+        if arm.hypothesis:
+            yield f"  {'':<22} because: {arm.hypothesis}"
         if arm.against and len(told.concurrency) > 1:
             for rung in arm.rungs:
                 if rung.concurrency != told.decide_at:

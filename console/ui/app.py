@@ -44,6 +44,7 @@ class TokwattApp(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "act('quit')", show=False, priority=True),
         Binding("ctrl+c", "act('quit')", show=False),
+        Binding("ctrl+t", "act('switch_theme')", show=False),
     ]
 
     shown: var[Snapshot] = var(Snapshot, always_update=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from console.cli.experiment_text import arm_lines
 from console.domain.experiment import ArmOutcome, Block, ExperimentState, LedgerLine, Rated, Verdict
 from console.errors import RefusedError
 from console.journal import experiments as entries
@@ -104,6 +105,30 @@ def test_a_ledger_tells_what_is_beyond_the_parts() -> None:
     lines = (LedgerLine("a", "base", 10.0, 9.0, 11.0), LedgerLine("both", "base", 25.0, 24.0, 26.0, 4.1, 2.0, 6.0))
     said = "\n".join(text(list(state_rows(replace(TOLD, ledger=lines), 78))))
     assert "what each change is worth" in said and "beyond its parts +4.1 % [+2.0, +6.0]" in said
+
+
+@pytest.mark.parametrize(
+    ("metric", "bounds", "ink"),
+    [
+        ("output_tok_s", (2.0, 4.0), "good"),
+        ("output_tok_s", (-9.8, 17.5), "dim"),
+        ("ttft_p50_ms", (2.0, 4.0), "bad"),
+        ("output_tok_s", (None, None), "dim"),
+    ],
+)
+def test_a_change_has_a_colour_only_where_its_interval_is_clear(
+    metric: str, bounds: tuple[float | None, float | None], ink: str
+) -> None:
+    lines = (LedgerLine("a", "base", 2.9, *bounds), LedgerLine("b", "base", 0.0))
+    rows = list(state_rows(replace(TOLD, metric=metric, ledger=lines), 118))
+    (row,) = [row for row in rows if row and row[0][0].strip() == "a" and "+2.9" in row[1][0]]
+    assert row[1][1] == ink
+
+
+def test_the_shell_tells_why_an_arm_should_have_won() -> None:
+    lines = list(arm_lines(TOLD))
+    at = next(number for number, line in enumerate(lines) if line.strip().startswith("fusion"))
+    assert lines[at + 1].strip() == "because: fewer launches"
 
 
 def test_the_winners_fresh_rounds_are_named() -> None:

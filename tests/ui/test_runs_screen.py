@@ -94,6 +94,26 @@ async def test_a_filter_follows_what_is_typed_and_says_when_nothing_is_left(cock
         assert "sort: best" in shown(app)
 
 
+@pytest.mark.parametrize(("size", "named"), [((80, 24), "TTFT p50/p99 s"), ((120, 40), "output tok/s")])
+async def test_an_open_run_names_its_columns_and_every_screen_has_both_themes(
+    cockpit: Bench, kept: None, size: tuple[int, int], named: str
+) -> None:
+    async with cockpit()[0].run_test(size=size) as pilot:
+        app = await opened(pilot)
+        rows = shown(app).splitlines()
+        head = next(at for at, row in enumerate(rows) if named in row)
+        assert "J/tok" in rows[head] and "failed" in rows[head]
+        word = rows[head].index("conc")
+        assert rows[head + 1][: word + 11].strip("│▌┃ ").split()[0].isdigit()
+        assert [rung for _, rung in runs_of(app).rows[1:3]] == [
+            0,
+            min(m.concurrency_limit for m in runs_of(app).entries[0].measurements),
+        ]
+        before = app.theme
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: app.theme != before)
+
+
 async def test_tags_and_a_note_are_written_and_the_shown_runs_exported(
     cockpit: Bench, kept: None, tmp_path: Path
 ) -> None:

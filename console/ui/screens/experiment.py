@@ -79,7 +79,7 @@ class ExperimentLines(Lines, Framed):
         if isinstance(one, Path):
             return [mark, (fit(clean(one.stem), 28), "strong"), (f" {clean(str(one))}", "dim")]
         began = time.strftime("%m-%d %H:%M", time.localtime(one.created_at))
-        state = "" if one.finished else "unfinished "
+        state = "" if one.finished else "under way " if one.step else "unfinished "
         words = ", ".join(f"{arm.name} {arm.verdict}" for arm in one.outcomes if arm.against)
         return [
             mark,

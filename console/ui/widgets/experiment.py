@@ -113,7 +113,7 @@ def state_rows(told: ExperimentState, width: int) -> Iterator[Row]:
     yield from _ending(told, width)
     if len(told.ledger) > 1:
         yield []
-        yield from _ledger(told)
+        yield from _ledger(told, METRICS[told.metric].more_is_better)
 
 
 def _ending(told: ExperimentState, width: int) -> Iterator[Row]:
@@ -139,18 +139,21 @@ def _noise(told: ExperimentState) -> str:
     return f"two equal measurements differed by {told.noise_pct:.2f} % here (A/A noise)"
 
 
-def _ledger(told: ExperimentState) -> Iterator[Row]:
+def _ledger(told: ExperimentState, more_is_better: bool) -> Iterator[Row]:
     yield [(" what each change is worth", "dim")]
     for line in told.ledger:
         bounds = "" if line.low_pct is None else f" [{line.low_pct:+.1f}, {line.high_pct:+.1f}]"
+        low, high = line.low_pct, line.high_pct
+        clear = low is not None and high is not None and not low <= 0 <= high
+        ink = "dim" if not clear else "good" if (line.change_pct > 0) == more_is_better else "bad"
         yield [
             (f"   {fit(clean(line.name), NAME)} ", "strong"),
-            (f"{line.change_pct:+.1f} %{bounds}", "good" if line.change_pct > 0 else "bad"),
+            (f"{line.change_pct:+.1f} %{bounds}", ink),
             (f" over {clean(line.over)}", "dim"),
         ]
         if line.interaction_pct is not None:
-            low, high = line.interaction_low_pct, line.interaction_high_pct
-            inner = "" if low is None or high is None else f" [{low:+.1f}, {high:+.1f}]"
+            lower, upper = line.interaction_low_pct, line.interaction_high_pct
+            inner = "" if lower is None or upper is None else f" [{lower:+.1f}, {upper:+.1f}]"
             yield [(f"{'':{NAME + 4}}beyond its parts {line.interaction_pct:+.1f} %{inner}", "dim")]
 
 

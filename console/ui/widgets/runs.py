@@ -10,12 +10,15 @@ from textual.binding import Binding, BindingType
 
 from console.domain.text import clean, dash
 from console.ui.drawing import Span, fit
-from console.ui.screens.bench import HEAD, cells
+from console.ui.screens.bench import HEAD, NARROW, cells
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from console.journal.records import RunEntry
+
+HEADING = 0
+"""In the place of a concurrency: the names of the columns."""
 
 SORTS = ("newest", "best", "profile", "host")
 
@@ -88,8 +91,9 @@ class RunLines(Lines, Framed):
         self._tell(len(shown))
         for entry in shown:
             self.rows.append((entry, None))
-            if entry.key in self.opened:
-                self.rows += [(entry, rung) for rung in sorted({one.concurrency_limit for one in entry.measurements})]
+            if entry.key in self.opened and entry.measurements:
+                rungs = sorted({one.concurrency_limit for one in entry.measurements})
+                self.rows += [(entry, rung) for rung in (HEADING, *rungs)]
         self.changed()
 
     def action_choose(self) -> None:
@@ -122,12 +126,15 @@ class RunLines(Lines, Framed):
         entry, rung = self.rows[index]
         mark: Span = ("▌" if index == self.cursor else " ", "accent")
         if rung is not None:
+            head, gap = (HEAD, "  ") if width >= 100 else (NARROW, " ")
+            if rung == HEADING:
+                return [mark, ("  " + "".join(f"{word:>{size}}{gap}" for word, size in head), "dim")]
             done = [one for one in entry.measurements if one.concurrency_limit == rung]
             tainted = any(one.tainted for one in done)
-            text = "".join(f"{text:>{size}}  " for text, (_, size) in zip(cells(done), HEAD[1:], strict=True))
+            text = "".join(f"{text:>{size}}{gap}" for text, (_, size) in zip(cells(done), head[1:], strict=True))
             return [
                 mark,
-                (f"  {rung:>9,}  ", "strong"),
+                (f"  {rung:>{head[0][1]},}{gap}", "strong"),
                 (text, "warn" if tainted else ""),
                 ("! tainted" if tainted else "", "warn"),
             ]
