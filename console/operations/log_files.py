@@ -28,7 +28,8 @@ _VLLM = re.compile(
 )
 _SGLANG = re.compile(rb"\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d[^\]]*\] |sglang")
 _LLAMA = re.compile(
-    rb"^(?:srv |slot |main: |llama_|load_|print_info|que |ggml_|gguf_|error: invalid argument: -)", re.MULTILINE
+    rb"^(?:\d+\.\d\d\.\d{3}\.\d{3} [IWED] |srv |slot |main: |llama_|load_|print_info|que |ggml_|gguf_|error: invalid argument: -)",
+    re.MULTILINE,
 )
 
 

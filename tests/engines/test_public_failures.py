@@ -361,3 +361,19 @@ def test_an_asynchronous_error_of_nccl_alone_is_no_end() -> None:
     """A15: the lines of several servers."""
     records = list(logs.records([content("A15.log")]))
     assert len(records) == 7 and records[-1].kind.value == "other"
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("llamacpp-port.log", "port 31910 is taken"),
+        ("llamacpp-no-model.log", "the model is not there"),
+        ("llamacpp-cut.log", "the model's file is damaged or incomplete"),
+        ("llamacpp-memory.log", "the host's memory does not suffice"),
+        ("vllm-core.log", "the engine core ended unexpectedly"),
+        ("vllm-mem.log", "the host's memory does not suffice"),
+    ],
+)
+def test_files_of_real_servers_end_with_their_first_cause(name: str, cause: str) -> None:
+    told = [logs.as_json(record) for record in logs.records([content(name)])][-1]
+    assert told["kind"] == "failure" and str(told["cause"]).startswith(cause), told
