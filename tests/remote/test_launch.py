@@ -59,14 +59,15 @@ async def test_a_server_has_a_session_of_its_own_and_no_input(local_link: HostLi
 
 
 async def test_secrets_are_in_no_file_and_no_argument_list(local_link: HostLink, state_home: Path) -> None:
-    run = await launch(local_link, "/bin/sh", "-c", 'echo "${#HF_TOKEN}"; sleep 60', env={"HF_TOKEN": "hunter2hunter2"})
+    secret = f"hunter2{os.urandom(8).hex()}"  # another's test may run a server with a secret of its own
+    run = await launch(local_link, "/bin/sh", "-c", 'echo "${#HF_TOKEN}"; sleep 60', env={"HF_TOKEN": secret})
     try:
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):  # any process may end meanwhile
-                assert b"hunter2" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+                assert secret.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
         files = [path for path in state_home.rglob("*") if path.is_file()]
         assert {path.name for path in files} == {"launch.json", "pid", "server.log"}
-        assert not any(b"hunter2" in path.read_bytes() for path in files)
+        assert not any(secret.encode() in path.read_bytes() for path in files)
         assert run["record"]["env_names"] == ["HF_TOKEN"]
         assert stat.S_IMODE(Path(run["folder"]).stat().st_mode) == 0o700
     finally:
