@@ -2,8 +2,13 @@
 
 Each of these tools writes one JSON document; the numbers are those of completed requests. Formats: guidellm's
 `benchmarks.json` (0.3: `args.strategy`, from 0.4: `config.strategy`; latencies of requests in seconds, of tokens in
-milliseconds), genai-bench's file of one scenario at one concurrency (`aggregated_metrics`, its times in `_time_unit`),
-aiperf's `profile_export_aiperf.json` (a table of statistics by metric, each with its unit).
+milliseconds; from 0.8 the lengths stand in the file's own `config.spec`), genai-bench's file of one scenario at one
+concurrency (`aggregated_metrics`, its times in `_time_unit`), aiperf's `profile_export_aiperf.json` (a table of
+statistics by metric, each with its unit; its plan in `input_config`, by phases from 0.13).
+
+What guidellm and aiperf call inter-token latency is a mean of each request without its first token: our TPOT. Of an ITL
+aiperf tells gaps between chunks; guidellm weighs its means by tokens, so that their mean alone is one. guidellm's time
+per output token holds the first token, which is no word of ours.
 """
 
 from __future__ import annotations
@@ -26,7 +31,8 @@ STATISTICS = (
 def translated(whole: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the results of a document in the keys of `bench_serving`; `None` when it is none of these tools'."""
     if isinstance(whole.get("benchmarks"), list):
-        return [_guidellm(one) for one in whole["benchmarks"] if isinstance(one, Mapping)]
+        asked = _lengths(str(_part(whole, "config", "spec").get("data") or ""))
+        return [asked | _guidellm(one) for one in whole["benchmarks"] if isinstance(one, Mapping)]
     if isinstance(whole.get("aggregated_metrics"), Mapping):
         return [_genai_bench(whole)]
     if isinstance(whole.get("output_token_throughput"), Mapping):
@@ -65,11 +71,11 @@ def _guidellm(one: Mapping[str, Any]) -> dict[str, Any]:
         found["num_prompts"] -= found["incomplete"]
     for word, name, to_ms in (
         ("ttft", "time_to_first_token_ms", 1.0),
-        ("itl", "inter_token_latency_ms", 1.0),
-        ("tpot", "time_per_output_token_ms", 1.0),
+        ("tpot", "inter_token_latency_ms", 1.0),
         ("e2el", "request_latency", 1000.0),
     ):
         found |= _statistics(word, good(name), to_ms)
+    found["mean_itl_ms"] = found.get("mean_tpot_ms")
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -103,7 +109,10 @@ def _genai_bench(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _aiperf(whole: Mapping[str, Any]) -> dict[str, Any]:
-    load = _part(whole, "input_config", "loadgen")
+    plan = _part(whole, "input_config")
+    load = _part(plan, "loadgen") or _first(plan.get("phases"), "kind", "profiling")
+    prompts = _part(_first(plan.get("datasets")), "prompts")
+    names = _part(plan, "endpoint").get("model_names") or [_first(_part(plan, "models").get("items")).get("name")]
 
     def mean(name: str) -> Any:
         return _part(whole, name).get("avg")
@@ -113,9 +122,12 @@ def _aiperf(whole: Mapping[str, Any]) -> dict[str, Any]:
     completed, failed = mean("request_count"), mean("error_request_count") or sum(counts)
     found: dict[str, Any] = {
         "backend": "aiperf",
-        "model_id": next(iter(_part(whole, "input_config", "endpoint").get("model_names") or ()), None),
+        "model_id": names[0] if isinstance(names, list) else None,
         "max_concurrency": load.get("concurrency"),
-        "request_rate": load.get("request_rate"),
+        "request_rate": load.get("request_rate") or load.get("rate"),
+        "random_input_len": _part(prompts, "isl").get("mean"),
+        "random_output_len": _part(prompts, "osl").get("mean"),
+        "seed": _first(plan.get("datasets")).get("random_seed"),
         "duration": mean("benchmark_duration"),
         "num_prompts": None if completed is None else completed + (failed or 0),
         "completed": completed,
@@ -124,9 +136,15 @@ def _aiperf(whole: Mapping[str, Any]) -> dict[str, Any]:
         "output_throughput": mean("output_token_throughput"),
         "total_throughput": mean("total_token_throughput"),
         "total_output_tokens": mean("total_osl") or mean("total_output_tokens"),
+        "total_output_tokens_by_server": mean("total_usage_completion_tokens"),
         "total_input_tokens": mean("total_isl"),
     }
-    for word, name in (("ttft", "time_to_first_token"), ("itl", "inter_token_latency"), ("e2el", "request_latency")):
+    for word, name in (
+        ("ttft", "time_to_first_token"),
+        ("itl", "inter_chunk_latency"),
+        ("tpot", "inter_token_latency"),
+        ("e2el", "request_latency"),
+    ):
         told = _part(whole, name)
         to_ms = {"s": 1000.0, "sec": 1000.0, "us": 0.001, "ns": 1e-6}.get(str(told.get("unit")), 1.0)
         found |= _statistics(word, told, to_ms)
@@ -147,6 +165,12 @@ def _numbers(told: Mapping[str, Any], names: Sequence[str]) -> Iterator[float]:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             yield value
             return
+
+
+def _first(entries: Any, key: str = "", value: str = "") -> Mapping[str, Any]:
+    """Return the first table of a list, or the first that has a value; an empty one where there is none."""
+    found = [one for one in entries if isinstance(one, Mapping)] if isinstance(entries, list) else []
+    return next((one for one in found if not key or one.get(key) == value), {})
 
 
 def _lengths(data: str) -> dict[str, int]:

@@ -27,6 +27,7 @@ _KNOWN = {
     "output_throughput", "total_throughput", "total_token_throughput", "request_goodput", "request_goodput:", "concurrency",
     "accept_length", "max_output_tokens_per_s", "max_concurrent_requests", "model_id", "random_input_len",
     "random_output_len", "seed", "server_info", "total_input_text_tokens", "total_input_vision_tokens",
+    "total_output_tokens_by_server",
 }  # fmt: skip
 _PREFILL = re.compile(r"\b(\d\d:\d\d):\d\d[^\]]*\] Prefill batch.*?#new-token: (\d+), #cached-token: (\d+)")
 _RATE = re.compile(r"^(?:mean|median|std|p\d+)_\w+_ms$")
@@ -222,6 +223,12 @@ def _judged(result: Result, keys: Mapping[str, Any]) -> Result:
         fit = False
     if result.completed and result.output_tokens == 0:
         flags.append("no output tokens: TPOT is undefined")
+        fit = False
+    served = _whole(keys.get("total_output_tokens_by_server"))
+    if served and result.output_tokens and abs(result.output_tokens - served) > (1 - FIT_SHARE) * served:
+        flags.append(
+            f"{result.output_tokens:,} output tokens by the client's tokenizer, {served:,} by the server's count"
+        )
         fit = False
     zeros = [name for name, values in latencies.items() if any(values.get(s) == 0.0 for s in ("mean_ms", "p50_ms"))]
     for name in zeros:

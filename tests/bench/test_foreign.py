@@ -52,7 +52,7 @@ def test_aiperf_counts_its_error_summary() -> None:
     (one,) = read("aiperf.json").results
     assert (one.model, one.concurrency_limit, one.requests, one.completed, one.failed) == ("tiny", 10, 204, 200, 4)
     assert (one.output_throughput_tok_s, one.output_tokens, one.duration_s) == (800.0, 12800, 16.0)
-    assert one.latencies["itl_ms"]["p50_ms"] == 11.8 and one.latencies["e2el_ms"]["p99_ms"] == 1000.0
+    assert one.latencies["tpot_ms"]["p50_ms"] == 11.8 and one.latencies["e2el_ms"]["p99_ms"] == 1000.0
 
 
 @given(st.sampled_from(["benchmarks", "aggregated_metrics", "output_token_throughput"]), JSON)
