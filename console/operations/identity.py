@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from console.config.secrecy import REDACTED, is_secret
+from console.config.secrecy import REDACTED, is_secret, without_secret_values
 from console.domain.gpu import GpuReading
 from console.domain.run import Run
 from console.errors import ConsoleError
 from console.operations.desk import Desk
 from console.operations.machine import measured_under
+
+MOST_DIFF = 100_000
+"""Characters of an uncommitted diff that are kept."""
 
 MODEL_FILES = (
     "config.json",
@@ -50,7 +54,7 @@ async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
         "ready_s": None if run.ready_at is None else round(max(0.0, run.ready_at - run.started_at), 1),
         "versions": dict(run.versions),
         "package": None if snapshot.package is None else snapshot.package.version,
-        "git": None if snapshot.git is None else {"commit": snapshot.git.commit, "dirty": list(snapshot.git.dirty)},
+        "git": await _git(desk),
         "model_files": await model_hashes(desk, resolved),
         "caches": await _caches(desk),
         **machine,
@@ -80,6 +84,40 @@ async def _look_at_package(desk: Desk) -> None:
         await installed.engine_package(desk)
     if desk.store.snapshot.git is None:
         await installed.git_state(desk)
+
+
+async def _git(desk: Desk) -> dict[str, Any] | None:
+    """Return commit and uncommitted changes: which files, their hashes, and the diff without secrets."""
+    state = desk.store.snapshot.git
+    if state is None:
+        return None
+    told: dict[str, Any] = {"commit": state.commit, "dirty": list(state.dirty)}
+    if found := await uncommitted(desk):
+        told["uncommitted"], told["diff"] = found
+    return told
+
+
+async def uncommitted(desk: Desk) -> tuple[dict[str, str], str] | None:
+    """Return the hash of each file that differs from the commit, and the diff; `None` where git does not tell.
+
+    One round trip, and none for a clean checkout.
+    """
+    from console.domain.comparison import Comparison
+    from console.source import diffs
+    from console.source.compare import patch_text
+
+    state = desk.store.snapshot.git
+    if state is None or not state.dirty:
+        return None if state is None else ({}, "")
+    try:
+        pairs = await diffs.head_pairs(desk.link, [state.top])
+    except ConsoleError:
+        return None
+    hashes = {
+        one.name: "deleted" if one.after is None else hashlib.sha256(one.after).hexdigest() for one in pairs.files
+    }
+    text = patch_text(Comparison("HEAD", "working tree", pairs.files)).decode(errors="replace")
+    return hashes, without_secret_values(text)[:MOST_DIFF]
 
 
 async def model_hashes(desk: Desk, resolved: Mapping[str, Any]) -> dict[str, str]:

@@ -170,9 +170,31 @@ async def _check_patches(desk: Desk, saved: Mapping[str, Any], found: _Found) ->
     for path, digest in sorted(wanted.items()):
         found.hold(f"bytes of {posixpath.relpath(path, folder)}", digest[:12], (now.get(path) or "missing")[:12])
     names = {str(patch["name"]) for patch in saved.get("patch") or ()}
-    on = {status.name for status in await patches.statuses(desk) if status.disk.value == "on"}
+    on = [status for status in await patches.statuses(desk) if status.disk.value == "on"]
     if names or on:
-        found.hold("patches on", sorted(names) or ["none"], sorted(on) or ["none"])
+        found.hold("patches on", sorted(names) or ["none"], sorted(status.name for status in on) or ["none"])
+    theirs = (*(posixpath.relpath(path, folder) for path in wanted), *(file for status in on for file in status.files))
+    await _check_uncommitted(desk, saved, theirs, found)
+
+
+async def _check_uncommitted(desk: Desk, saved: Mapping[str, Any], patched: Sequence[str], found: _Found) -> None:
+    """Compare what differs from the commit, but for files that patches change: those were held by their bytes."""
+    from console.operations.identity import uncommitted
+    from console.operations.winner import CLEAN
+
+    now, then = await uncommitted(desk), saved.get("uncommitted")
+    if now is None or then is None:
+        if now is not None:
+            found.unknown.append("uncommitted changes")
+        return
+    sides = [{} if side == CLEAN else dict(side) for side in (then, now[0])]
+    paths = sorted(path for path in sides[0].keys() | sides[1].keys() if sides[0].get(path) != sides[1].get(path))
+    moved = [path for path in paths if not any(path == file or path.endswith("/" + file) for file in patched)]
+    found.drifts += [
+        Drift(f"uncommitted {path}", *(str(side.get(path, "as committed"))[:12] for side in sides)) for path in moved
+    ]
+    if not moved:
+        found.checked.append("uncommitted changes")
 
 
 async def _check_model(desk: Desk, saved: Mapping[str, Any], found: _Found) -> None:

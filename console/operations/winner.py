@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 FRESH = 500
 """First repeat of a fresh measurement: other prompts than those that it won with."""
 
+CLEAN = "none"
+"""In the place of uncommitted files: there were none."""
+
 FRESH_REPEATS = 3
 
 
@@ -56,7 +59,7 @@ async def sealed(desk: Desk) -> Sealed:
 
     profile = desk.must_profile()
     entry = await _measured_run(desk, profile)
-    found = _evidence(desk, entry, await Journal().writes(limit=1000))
+    found = _evidence(await _patch_files(desk, entry), entry, await Journal().writes(limit=1000))
     rows = [
         f"{row['concurrency']:>6,}  {dash(row['output_tok_s'])} tok/s, {_counted(len(row['repeats_tok_s']), 'repeat')}"
         for row in found.get("measured", ())
@@ -145,7 +148,10 @@ async def save_profile(
     from console.journal.book import Journal
 
     path = _path_of(name, overwrite)
-    found = {**_evidence(desk, entry, await Journal().writes(limit=1000)), **(evidence or {})}
+    found = {
+        **_evidence(await _patch_files(desk, entry), entry, await Journal().writes(limit=1000)),
+        **(evidence or {}),
+    }
     number = desk.store.begin(Activity(0, "profile save", clean(f"save {path.name}"), started_at=time.time()))
     if path.exists():
         load_profile(path)  # a broken file is told of, not edited
@@ -188,9 +194,21 @@ async def _measured_run(desk: Desk, profile: Profile) -> RunEntry:
     return entry
 
 
-def _evidence(desk: Desk, entry: RunEntry, writes: Sequence[WriteEntry]) -> dict[str, Any]:
+async def _patch_files(desk: Desk, entry: RunEntry) -> dict[str, tuple[str, ...]]:
+    """Return the files of each patch that was on; asked of the host where they are not known yet."""
+    from console.operations import patches
+
+    names = [str(name) for name in entry.identity.get("patches_on") or ()]
+    known = {status.name: status for status in desk.store.snapshot.patches}
+    if missing := [name for name in names if name not in known]:
+        known |= {status.name: status for status in await patches.statuses(desk, missing)}
+    return {name: tuple(known[name].files) for name in names}
+
+
+def _evidence(files: Mapping[str, Sequence[str]], entry: RunEntry, writes: Sequence[WriteEntry]) -> dict[str, Any]:
     identity = entry.identity
     hashes: Mapping[str, str] = identity.get("hashes") or {}
+    git: Mapping[str, Any] = identity.get("git") or {}
     found = {
         "run": entry.id,
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -200,13 +218,14 @@ def _evidence(desk: Desk, entry: RunEntry, writes: Sequence[WriteEntry]) -> dict
         "operator": identity.get("operator"),
         "gpus": gpu_words(identity.get("gpus") or ()),
         "package": identity.get("package"),
-        "commit": (identity.get("git") or {}).get("commit"),
+        "commit": git.get("commit"),
+        "uncommitted": git["uncommitted"] or CLEAN if "uncommitted" in git else None,
         "versions": identity.get("versions"),
         "environment": identity.get("environment"),
         "model_files": identity.get("model_files"),
         "machine": compact(identity.get("machine") or {}),
         "resolved": _toml_plain(identity.get("resolved") or {}),
-        "patch": _patches(desk, identity, hashes, writes),
+        "patch": _patches(files, identity, hashes, writes),
         "fresh": is_fresh(entry.measurements) or None,
         "measured": _measured(entry.measurements),
     }
@@ -232,18 +251,20 @@ def gpu_words(gpus: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _patches(
-    desk: Desk, identity: Mapping[str, Any], hashes: Mapping[str, str], writes: Sequence[WriteEntry]
+    files: Mapping[str, Sequence[str]],
+    identity: Mapping[str, Any],
+    hashes: Mapping[str, str],
+    writes: Sequence[WriteEntry],
 ) -> list[dict[str, Any]]:
     """Return each patch that was on, with its files' hashes before it and at launch."""
-    by_name = {status.name: status for status in desk.store.snapshot.patches}
     found = []
     for name in identity.get("patches_on") or ():
-        files = []
-        for shown in by_name[name].files if name in by_name else ():
+        rows = []
+        for shown in files.get(name, ()):
             loaded = next((sha for path, sha in hashes.items() if path == shown or path.endswith("/" + shown)), "")
             before = _before(name, shown, loaded, writes)
-            files.append({"file": shown, "before_sha256": before, "at_launch_sha256": loaded})
-        found.append({"name": name, "files": [{k: v for k, v in one.items() if v} for one in files]})
+            rows.append({"file": shown, "before_sha256": before, "at_launch_sha256": loaded})
+        found.append({"name": name, "files": [{k: v for k, v in one.items() if v} for one in rows]})
     return found
 
 

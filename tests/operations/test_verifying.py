@@ -13,10 +13,17 @@ from console.config.profiles import load_profile, parse_profile
 from console.domain.machine import GpuState, MachineState, compact, fingerprint
 from console.domain.measurement import Measurement
 from console.errors import UsageError
+from console.inventory.git import git_state
 from console.operations import machine
-from console.operations.verifying import _check_machine, _check_seal, _Found, again, evidence_of
-from console.operations.winner import seal_of
+from console.operations.desk import Desk
+from console.operations.identity import uncommitted
+from console.operations.verifying import _check_machine, _check_seal, _check_uncommitted, _Found, again, evidence_of
+from console.operations.winner import CLEAN, seal_of
 from tests.bench.test_foreign import MINE
+from tests.local import desk
+from tests.wheels import commit_all
+
+__all__ = ["desk"]
 
 TEXT = """\
 # a comment
@@ -104,3 +111,28 @@ async def test_a_machine_that_changed_since_it_won_is_a_drift(monkeypatch: pytes
     old = _Found()
     await _check_machine(cast(Any, None), {}, old)
     assert old.unknown == ["machine's state"] and not old.drifts
+
+
+async def test_an_edit_by_hand_is_a_drift_and_kept_with_its_diff_without_secrets(desk: Desk, tmp_path: Path) -> None:
+    for name in ("a.py", "b.py", "patched.py"):
+        (tmp_path / name).write_text("one\n")
+    commit_all(tmp_path)
+    desk.store.update(git=await git_state(desk.link, str(tmp_path)))
+    assert await uncommitted(desk) == ({}, "")
+    token = "hf_" + "a" * 24
+    (tmp_path / "a.py").write_text(f"two {token}\n")
+    (tmp_path / "b.py").unlink()
+    (tmp_path / "patched.py").write_text("ours\n")
+    desk.store.update(git=await git_state(desk.link, str(tmp_path)))
+    before = desk.link.round_trips
+    told = await uncommitted(desk)
+    assert told is not None and desk.link.round_trips - before == 1
+    hashes, diff = told
+    assert sorted(hashes) == ["a.py", "b.py", "patched.py"] and hashes["b.py"] == "deleted"
+    assert "+two " in diff and token not in diff
+    for then, drifted in ((CLEAN, ["uncommitted a.py", "uncommitted b.py"]), (hashes, []), (None, [])):
+        found = _Found()
+        await _check_uncommitted(desk, {} if then is None else {"uncommitted": then}, ("patched.py",), found)
+        assert [one.what for one in found.drifts] == drifted
+        assert found.unknown == (["uncommitted changes"] if then is None else [])
+        assert found.checked == (["uncommitted changes"] if then is hashes else [])
