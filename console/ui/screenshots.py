@@ -156,6 +156,62 @@ patches = ["allreduce-fusion-sm120"]
 """
 
 
+WALKED = """schema = 1
+title = "From 880 to the winner, one change at a time"
+base = "demo-fast"
+[measure]
+concurrency = [128]
+output_tokens = 8
+repeats = 3
+tolerate = ["the client was"]            # the camera takes its part of the processor
+[[arm]]
+name = "wide"
+hypothesis = "64 running requests starve the batch"
+args = { max-running-requests = 2048, disable-cuda-graph = true }
+[[arm]]
+name = "autotune"
+extends = "wide"
+hypothesis = "the patch is enough"
+patches = ["flashinfer-cutlass-autotune"]
+[[arm]]
+name = "fusion"
+extends = "wide"
+hypothesis = "fewer all-reduce launches"
+args = { enable-flashinfer-allreduce-fusion = true }
+patches = ["allreduce-fusion-sm120"]
+"""
+
+
+async def _experiment(pilot: Pilot[Any], album: Album) -> None:
+    """Walk an experiment, with pictures of it under way and of its verdicts, in both themes."""
+    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "tokwatt" / "experiments"
+    (folder / "kernels.toml").unlink()
+    (folder / "story.toml").write_text(WALKED)
+    await pilot.press("X")
+    await pilot.pause(1)
+    await pilot.press("enter")
+    await pilot.pause(2)
+    await pilot.press("r")
+    await pilot.pause(2)
+    await pilot.press("y")
+    await _until(pilot, lambda app: app.snapshot.experiment and app.snapshot.experiment.done > 2)
+    await _until(pilot, lambda app: app.snapshot.experiment and app.snapshot.experiment.live_tok_s)
+    await album.take(pilot, "experiment-running", WIDE, SMALL)
+    await _until(pilot, lambda app: app.snapshot.experiment and app.snapshot.experiment.done > 8)
+    await _until(pilot, lambda app: app.snapshot.experiment and app.snapshot.experiment.finished)
+    await album.take(pilot, "experiment-done", WIDE, SMALL)
+    await pilot.press("ctrl+t")
+    await pilot.pause(0.6)
+    await album.take(pilot, "light-experiment-done", WIDE)
+    await pilot.press("escape")
+    await pilot.pause(0.6)
+    await album.take(pilot, "light-cockpit", WIDE)
+    await pilot.press("6")
+    await pilot.pause(0.6)
+    await album.take(pilot, "light-runs", WIDE, SMALL)
+    await pilot.press("escape", "ctrl+t")
+
+
 async def _decide(pilot: Pilot[Any], album: Album) -> None:
     """Draw what was measured, and show what an experiment would cost."""
     for key, name in (("v", "plot-throughput"), ("v", "plot-pareto"), ("v", "plot-power")):
@@ -206,6 +262,7 @@ async def story(target: object, album: Album) -> None:
         await _measure(pilot, album)
         await _decide(pilot, album)
         await _rest(pilot, album)
+        await _experiment(pilot, album)
         await app.leave()
 
 
