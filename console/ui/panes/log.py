@@ -20,13 +20,13 @@ from console.operations.catalogue import verbs_of
 from console.state.store import Mark
 from console.ui import clock
 from console.ui.drawing import MARKS, WINDOW_S, age, braille, columns
-from console.ui.panes import log_reading
+from console.ui.panes import log_places, log_reading
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.ladder import Ladder
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.log import LogView
-from console.ui.widgets.log_rows import mark_row
-from console.ui.worker import launch, owner
+from console.ui.widgets.log_rows import Row, mark_row
+from console.ui.worker import end_group, launch, owner
 
 SPARK = 20
 """Cells of the history of lines a second: a minute, as in every gauge."""
@@ -49,6 +49,8 @@ class LogPane(Vertical, Framed):
         """An earlier run, when its log is shown instead."""
         self.searched = ""
         """How far a search of the whole log has come, when its finds are shown instead."""
+        self.seeking = ""
+        """How far a look for another problem has come beyond what is at hand."""
         self._now = 0.0
         self._rate = 0.0
         self._counted = (0, 0.0)
@@ -94,7 +96,7 @@ class LogPane(Vertical, Framed):
     def begin(self, run: Run) -> None:
         """Forget the lines: another log follows."""
         self.view.clear()
-        self.searched = ""
+        self.searched = self.seeking = ""
         self._marks = ()
         self._history.clear()
         self._counted = (0, 0.0)
@@ -106,16 +108,26 @@ class LogPane(Vertical, Framed):
         self.name_it()
 
     def _mark(self, marks: Sequence[Mark]) -> None:
-        """Put new marks behind what was said before them; those before this run are not its own."""
+        """Put new marks where their time is; those before this run are not its own."""
         run = self._run
-        if run is None or self.past is not None or self.searched:
+        if run is None or self.past is not None or self.searched or self.view.stretch is not None:
             return
         for mark in marks:
             fresh = mark not in self._marks and mark.time >= run.started_at - 1
             if fresh and (mark.kind == "restart" or self._now - mark.time >= LATE_S or not self.view.count()):
                 self._marks = (*self._marks, mark)
-                text = f"{mark.kind} {clean(mark.text)}".strip()
-                self.view.mark(mark_row(mark.time, MARKS.get(mark.kind, "◆"), text, clock.of_day(mark.time)))
+                self.view.mark(_row_of(mark))
+
+    def mark_stretch(self, marks: Sequence[Mark]) -> None:
+        """Put marks of the run into what is shown of its log's past."""
+        run, rows, stretch = self._run, self.view.book.all, self.view.stretch
+        moments = [moment for row, _ in rows if (moment := row.moment) is not None]
+        if run is None or self.past is not None or stretch is None or not moments:
+            return
+        first = run.started_at - 1 if not stretch.first else moments[0]
+        for mark in marks:
+            if first <= mark.time <= moments[-1]:
+                self.view.mark(_row_of(mark))
 
     def _tick(self) -> None:
         fed, at = self._counted
@@ -138,7 +150,9 @@ class LogPane(Vertical, Framed):
         hidden = book.polls and not book.polls_shown and book.filter.wants_all
         polls = f"{book.polls:,} polls hidden, o shows · " if hidden else ""
         right = f"{polls}{self._state()} · {self._rate * 60:,.0f} lines/min" if len(book.all) else ""
-        right = self.searched or right
+        if (stretch := view.stretch) is not None:
+            right = f"{stretch.first / 1e6:,.1f}–{stretch.last / 1e6:,.1f} of {stretch.size / 1e6:,.1f} MB · G follows"
+        right = self.seeking or self.searched or right
         self.entitle("3", title, right, "$muted" if view.following else "$warning")
 
     def _state(self) -> str:
@@ -244,10 +258,14 @@ class LogPane(Vertical, Framed):
         self._step(-1, 2)
 
     def _step(self, way: int, level: int) -> None:
-        if not self.view.step(way, level):
-            what = "failure or error" if level > 1 else "failure, error or warning"
-            owner(self).tell(UsageError(f"no {'further' if way > 0 else 'earlier'} {what} in the log"))
+        if not self.view.step(way, level) and not log_places.seek(self, way, level):
+            owner(self).tell(UsageError(log_places.none_left(way, level)))
         self.name_it()
+
+    def on_log_view_beyond(self, event: LogView.Beyond) -> None:
+        """Show what comes before or behind what is at hand."""
+        event.stop()
+        log_places.go_beyond(self, event.way, event.far)
 
     # reading
 
@@ -282,8 +300,10 @@ class LogPane(Vertical, Framed):
         log_reading.copy_shown(self)
 
     def action_go_back(self) -> bool:
-        """Drop the filter, or come back from an earlier run; false when there is nothing to leave."""
-        if self.searched:
+        """Drop the filter, or come back from an earlier run or place; false when there is nothing to leave."""
+        if self.seeking:
+            end_group(owner(self), "find")
+        elif self.searched or self.view.stretch is not None:
             log_reading.come_back(self)
         elif not self.view.book.filter.wants_all:
             self.view.filter(None)
@@ -293,3 +313,8 @@ class LogPane(Vertical, Framed):
             return False
         self.name_it()
         return True
+
+
+def _row_of(mark: Mark) -> Row:
+    text = f"{mark.kind} {clean(mark.text)}".strip()
+    return mark_row(mark.time, MARKS.get(mark.kind, "◆"), text, clock.of_day(mark.time))

@@ -8,11 +8,13 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
+from textual.message import Message
 from textual.reactive import var
 
 from console.domain.run import LogRecord
 from console.domain.text import SafeText, clean
 from console.operations.log_filter import RecordFilter
+from console.operations.log_stretch import Stretch
 from console.ui.drawing import Span, width_of, wrapped
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.log_rows import MARK, POLL, Book, Ring, Row
@@ -46,6 +48,15 @@ class LogView(Lines):
     following: var[bool] = var(True)
     """Whether the window stays at the end."""
 
+    class Beyond(Message):
+        """The cursor was to go before the first row that is at hand, or behind the last."""
+
+        def __init__(self, way: int, far: bool = False) -> None:
+            super().__init__()
+            self.way = way
+            self.far = far
+            """Whether to the log's beginning or end."""
+
     def __init__(self) -> None:
         super().__init__(id="log")
         self.book = Book()
@@ -54,6 +65,8 @@ class LogView(Lines):
         """Why a server has no log here: it is not ours."""
         self.missed = 0
         """Rows that came since the window stopped following."""
+        self.stretch: Stretch | None = None
+        """What is shown of the log, when it is not its end."""
         self._dirty = False
         self._dropped = 0
 
@@ -79,10 +92,12 @@ class LogView(Lines):
         self._came(before)
 
     def mark(self, row: Row) -> None:
-        """Put a mark behind the last row."""
-        before = len(self.rows) + self.rows.dropped
-        self.book.mark(row)
-        self._came(before)
+        """Put a mark where its time is."""
+        here, before = self.here, len(self.rows) + self.rows.dropped
+        if self.book.mark(row):
+            self._laid_out(here)
+        else:
+            self._came(before)
 
     def _came(self, before: int) -> None:
         self.missed = 0 if self.following else self.missed + len(self.rows) + self.rows.dropped - before
@@ -94,7 +109,18 @@ class LogView(Lines):
         self.book = Book()
         self.book.choose(wanted)
         self.book.polls_shown = polls_shown
+        self.stretch = None
         self._laid_out()
+
+    def stand_at(self, offset: int, by: int = 0) -> None:
+        """Put the cursor at the record that begins at a byte of the log, or so many rows from it."""
+        found = (at for at, (row, line) in enumerate(self.rows) if not line and row.word != MARK)
+        place = next((at for at in found if self.rows[at][0].offset >= offset), self.count())
+        self.following = False
+        self._dirty = True
+        self._flush()
+        self.virtual_size = Size(WIDEST, self.count())
+        self.place(max(0, min(self.count() - 1, place + by)))
 
     def show_polls(self, shown: bool) -> None:
         """Show the access lines of polls, or hide them."""
@@ -227,17 +253,25 @@ class LogView(Lines):
         """Move the cursor; going up stops following."""
         if by < 0:
             self.following = False
+            if not self.cursor:
+                self.post_message(self.Beyond(-1))
+        elif self.stretch is not None and self.cursor >= self.count() - 1:
+            self.post_message(self.Beyond(1))
         super().action_move(by)
-        if by > 0 and self.cursor >= self.count() - 1:
+        if by > 0 and self.stretch is None and self.cursor >= self.count() - 1:
             self.following = True
 
     def action_move_to(self, index: int) -> None:
-        """Go to the first line."""
-        self.following = index < 0
+        """Go to the log's first line."""
+        self.following = False
         super().action_move_to(index)
+        self.post_message(self.Beyond(-1, far=True))
 
     def action_follow(self) -> None:
         """Go to the end and stay there."""
+        if self.stretch is not None:
+            self.post_message(self.Beyond(1, far=True))
+            return
         self.following = True
         self._dirty = True
         self._flush()

@@ -165,11 +165,41 @@ class Book:
         if record.kind is LogKind.PROGRESS:
             self._bars[str(record.values.get("label"))] = (row, self.fed)
 
-    def mark(self, row: Row) -> None:
-        """Take a mark."""
-        self.all.add((row, 0))
-        if self._wants(row):
-            self.shown.add((row, 0))
+    @property
+    def begins(self) -> int | None:
+        """Offset of the oldest record at hand."""
+        return next((row.offset for row, _ in self.all if row.word != MARK), None)
+
+    def mark(self, row: Row) -> bool:
+        """Take a mark and put it where its time is; return whether the rows were laid out again for that."""
+        later = self._later(row)
+        if not later:
+            self.all.add((row, 0))
+            if self._wants(row):
+                self.shown.add((row, 0))
+            return False
+        if later == len(self.all) and self.begins:
+            return False  # of a time whose records are not at hand
+        items = list(self.all)
+        items.insert(len(items) - later, (row, 0))
+        self.all = Ring()
+        for item in items:
+            self.all.add(item)
+        self.refold()
+        return True
+
+    def _later(self, mark: Row) -> int:
+        """Return how many rows at the end are of a later time; of none, when no row tells its time."""
+        moment, later = mark.moment, 0
+        if moment is None:
+            return 0
+        for number, (row, _) in enumerate(reversed(list(self.all)), 1):
+            told = row.moment
+            if told is not None and told <= moment:
+                break
+            if told is not None:
+                later = number
+        return later
 
     def choose(self, wanted: RecordFilter) -> None:
         """Show what a filter wants."""
