@@ -208,7 +208,10 @@ async def stop(desk: Desk, at_stake: Stake, typed: str, *, grace_s: float = 15.0
     _may_end(found)
     if typed.strip() != str(pid):
         said = f"{typed.strip()!r} was typed" if typed.strip() else "its pid was not typed"
-        raise RefusedError(f"pid {pid} was not started by tokwatt and is not stopped: {said}", hint=f"type {pid}")
+        raise RefusedError(
+            f"pid {pid} was not started by tokwatt and is not stopped: {said}",
+            hint=f"type {pid}, or --confirm {pid} in a script",
+        )
     run = servers.as_run(found)
     async with activities.activity(desk, "stop", f"stop pid {pid} of {found.user}") as done:
         try:

@@ -337,7 +337,8 @@ async def answers(desk: Desk, run: Run) -> str:
         async with http_client(desk.link, run.port, timeout_s=ANSWER_S) as client:
             adapter = engine(run.engine)
             reply = await _asked(client, adapter.ready_path, adapter)
-            return readiness.OK if reply.status_code == 200 else readiness.UNWELL
+            # one that asks for its --api-key answers well
+            return readiness.OK if reply.status_code in (200, 401, 403) else readiness.UNWELL
     except httpx.ConnectError:
         return readiness.REFUSED
     except httpx.HTTPError:

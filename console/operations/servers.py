@@ -160,7 +160,7 @@ def _server(told: Mapping[str, Any], around: Mapping[str, Any], states: Sequence
         argv=tuple(str(clean(word)) for word in argv),
         started_at=told["started_at"],
         cwd=str(told["cwd"]),
-        port=_port(told, profile.launch.port) if profile is not None else None,
+        port=_port(told, profile.launch.port, argv) if profile is not None else None,
         ports=tuple(told["ports"]) if told["ports_sure"] else (),
         model=str(clean(model)) if isinstance(model, str) else "",
         gpus=tuple(GpuShare(str(one["uuid"]), one["index"], one["memory_mib"]) for one in told["gpus"]),
@@ -190,10 +190,15 @@ def _run_of(
     return None
 
 
-def _port(told: Mapping[str, Any], asked: int) -> int | None:
-    """Return the port of a server's HTTP as the host reaches it; `None` when it does not listen yet."""
+def _port(told: Mapping[str, Any], asked: int, argv: Sequence[str]) -> int | None:
+    """Return the port of a server's HTTP as the host reaches it; `None` when it does not listen yet.
+
+    Beside it listen sockets between its processes, and those are open long before it is.
+    """
     ports = list(told["ports"])
-    port = asked if asked in ports else ports[0] if ports and told["ports_sure"] and told["kind"] != "vllm" else None
+    named = any(word.partition("=")[0] == "--port" for word in argv)
+    alone = len(ports) == 1 and told["ports_sure"] and told["kind"] != "vllm" and not named
+    port = asked if asked in ports else ports[0] if alone else None
     if told["network"]:
         outside: int | None = told["published"].get(str(port or asked))
         return outside
