@@ -56,8 +56,8 @@ async def test_one_server_comes_up_with_its_whole_log(llama_bay: Bay, what: str,
     assert found is not None and found.phase in (RunPhase.STARTING, RunPhase.READY)
     run = await server.wait_ready(desk, found, deadline_s=READY_S)
     if what == "link":
-        # its answer to the launch is lost with the link; once it has that, it waits on over a new one
-        assert console.returncode == (4 if moment == "while it is launched" else 0), said
+        # its answer to the launch may be lost with the link (4); once it has that, it waits on over a new one
+        assert console.returncode in ((0, 4) if moment == "while it is launched" else (0,)), said
     assert [each.name for each in bay.runs()] == [run.id], "one launch, one server"
     assert [rung.name for rung in run.ladder] == ["start", "arguments", "weights", "kv cache", "http", "ready"]
     assert all(rung.started_s is not None and rung.ended_s is not None for rung in run.ladder)
