@@ -84,10 +84,9 @@ async def _seek(pane: LogPane, run: Run, way: int, level: int, edge: int) -> Non
     try:
         async with contextlib.aclosing(source) as finds:
             async for found in finds:
-                if hit >= 0 and (way > 0 or found.at != hit_at):
-                    hit = _nearest(found, edge, way, hit)
+                before, hit = hit, _nearest(found, edge, way, hit)
+                if hit >= 0 and (way > 0 or (before >= 0 and found.at != hit_at)):
                     break
-                hit = _nearest(found, edge, way, hit)
                 hit_at = found.at if hit >= 0 else -1
                 pane.seeking = f"searching the whole log: at {found.at / 1e6:,.0f} MB, esc leaves it"
                 pane.name_it()

@@ -193,8 +193,9 @@ class Book:
         moment, later = mark.moment, 0
         if moment is None:
             return 0
-        for number, (row, _) in enumerate(reversed(list(self.all)), 1):
-            told = row.moment
+        total = len(self.all)
+        for number in range(1, total + 1):
+            told = self.all[total - number][0].moment
             if told is not None and told <= moment:
                 break
             if told is not None:
