@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from console.bench.results import import_results
-from tests.real_engine.clients import SGLANG, VLLM, Client, Load, client
+from tests.real_engine.clients import SGLANG, VLLM, Client, Load, client, paced_server
 from tests.real_engine.install import venv_of
 from tests.real_engine.model import write_model
 
@@ -33,15 +33,8 @@ Told = tuple[float, float]
 
 @pytest.fixture
 def unpaced() -> Iterator[int]:
-    words = [sys.executable, str(ROOT / "tests/bench/paced.py"), "0", "0"]
-    engine = subprocess.Popen(words, stdout=subprocess.PIPE, cwd=ROOT)
-    assert engine.stdout is not None
-    try:
-        yield int(engine.stdout.readline())
-    finally:
-        engine.kill()
-        engine.wait()
-        engine.stdout.close()
+    with paced_server(0, 0) as port:
+        yield port
 
 
 @pytest.fixture(scope="module")

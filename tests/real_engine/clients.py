@@ -6,11 +6,12 @@ import contextlib
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.real_engine.conftest import SHIMS, SHIMS_VLLM, python_of
+from tests.real_engine.conftest import ROOT, SHIMS, SHIMS_VLLM, python_of
 
 DRIVER = """import json, os, sys
 said = os.fdopen(os.dup(1), "w")
@@ -136,3 +137,17 @@ def client(make: Make, folder: Path, model: Path) -> Iterator[Client]:
             yield found
         finally:
             process.kill()
+
+
+@contextlib.contextmanager
+def paced_server(*pace: float) -> Iterator[int]:
+    """Yield the port of a server that paces its streams, a process of its own; see `tests/bench/paced.py`."""
+    words = [sys.executable, str(ROOT / "tests/bench/paced.py"), *map(str, pace)]
+    engine = subprocess.Popen(words, stdout=subprocess.PIPE, cwd=ROOT)
+    assert engine.stdout is not None
+    try:
+        yield int(engine.stdout.readline())
+    finally:
+        engine.kill()
+        engine.wait()
+        engine.stdout.close()

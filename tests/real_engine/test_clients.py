@@ -42,7 +42,7 @@ from console.experiments.schedule import order
 from console.experiments.statistics import interval
 from console.operations import measure, server
 from console.operations.desk import Desk
-from tests.real_engine.clients import SGLANG, VLLM, Client, Load, client
+from tests.real_engine.clients import SGLANG, VLLM, Client, Load, client, paced_server
 from tests.real_engine.conftest import READY_S, ROOT, Bay
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(400)]
@@ -76,15 +76,8 @@ LATE_MS, TRIES = 50.0, 3
 @pytest.fixture
 def paced() -> Iterator[int]:
     """The port of a server that paces its streams, a process of its own."""
-    words = [sys.executable, str(ROOT / "tests/bench/paced.py"), *map(str, (TTFT_S, ITL_S, SPREAD))]
-    engine = subprocess.Popen(words, stdout=subprocess.PIPE, cwd=ROOT)
-    assert engine.stdout is not None
-    try:
-        yield int(engine.stdout.readline())
-    finally:
-        engine.kill()
-        engine.wait()
-        engine.stdout.close()
+    with paced_server(TTFT_S, ITL_S, SPREAD) as port:
+        yield port
 
 
 def ours(load: Load, api: str) -> Result:
