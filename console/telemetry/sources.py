@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S = 30.0
 """A better source is looked for so often, while a worse one is in use."""
+NOT_NOW = (429, 502, 503, 504)
+"""Say nothing about the path: a server that is still warming up, or the proxy before it."""
 
 
 class EngineSources:
@@ -95,7 +97,7 @@ class EngineSources:
         return found
 
     async def _get(self, path: str) -> str | None:
-        """Return a body; a path that refused is left alone for a while, an engine that is away is not."""
+        """Return a body; a path that refused is left alone for a while, an engine that is away or busy is not."""
         import httpx
 
         if time.monotonic() - self._failed.get(path, -LOOK_AGAIN_S) < LOOK_AGAIN_S:
@@ -104,6 +106,9 @@ class EngineSources:
             answer = await self._client.get(path)
         except httpx.HTTPError as error:
             self._why[path] = str(error) or type(error).__name__
+            return None
+        if answer.status_code in NOT_NOW:
+            self._why[path] = f"HTTP {answer.status_code}"
             return None
         if answer.status_code != 200:
             self._fail(path, f"HTTP {answer.status_code}")

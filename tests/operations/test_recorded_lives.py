@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from console.domain import readiness
 from console.domain.profile import EngineSection, LaunchSection, Profile
 from console.domain.run import LogKind, Run, RunPhase
 from console.errors import ConsoleError
-from console.operations import logs, server, watch
+from console.operations import logs, running, server, watch
 from console.operations.desk import Desk
 from console.operations.dry_run import dry_run
 from console.remote.link import HostLink
@@ -238,6 +239,9 @@ async def test_gauges_of_a_load_that_is_over_are_not_shown_as_busy(to_host: Host
     desk = desk_of(to_host, tmp_path, "retract", metrics=scrape)
     run = await server.start(desk)
     ready = await server.wait_ready(desk, run, deadline_s=PATIENCE_S)
+    async with asyncio.timeout(PATIENCE_S):
+        while await running.answers(desk, ready) != readiness.OK:
+            await asyncio.sleep(0.05)  # its log says that it is ready a moment before
     watching = asyncio.create_task(watch.watch_throughput(desk))
     seen = []
     async with asyncio.timeout(PATIENCE_S):

@@ -244,6 +244,9 @@ async def test_a_stop_that_comes_too_late_leaves_the_end_as_it_was(both: tuple[C
     run = await started(ada)
     assert run.process is not None
     os.killpg(run.process.pid, signal.SIGKILL)
+    async with asyncio.timeout(30):
+        while (await server.find_run(ada, run.id)).phase is not RunPhase.FAILED:
+            await asyncio.sleep(0.05)  # a process lives on for a moment after it was killed
     with pytest.raises(AlreadySoError, match=f"run {run.id} has ended already"):
         await server.stop(bob, run)  # as he saw it last: it lived
     found = await server.find_run(bob, run.id)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,6 +101,9 @@ def test_a_session_whose_number_was_used_again_is_anothers(env: dict[str, str], 
     code = f"import os; os.setsid(); print(os.getpid(), {spawn})"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split()
     session, left = map(int, said)
+    own = ["\0".join(["sleep", "60", ""]), "".join(f"{key}={value}\0" for key, value in env.items())]
+    while [Path(f"/proc/{left}/{name}").read_text() for name in ("cmdline", "environ")] != own:
+        pass  # it was spawned and is not `sleep` yet
     try:
         members = processes.members(session, ticks(left) - 100, session, "feedface")
         assert [entry["pid"] for entry in members] == ([left] if found else [])

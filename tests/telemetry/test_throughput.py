@@ -168,6 +168,15 @@ async def test_the_best_source_is_named() -> None:
     assert "/metrics: HTTP 404" in sample.reason
 
 
+@pytest.mark.parametrize(("status", "again"), [(503, "/metrics"), (429, "/metrics"), (404, "")])
+async def test_a_server_that_is_warming_up_is_asked_for_the_same_again(status: int, again: str) -> None:
+    answers = {"/metrics": (status, "")}
+    sources, _ = sources_of(answers)
+    assert f"/metrics: HTTP {status}" in (await sources.sample()).reason
+    answers["/metrics"] = (200, (DATA / "graph-c256.txt").read_text())
+    assert (await sources.sample()).source == again
+
+
 async def test_ranks_of_server_info_are_summed() -> None:
     info = json.dumps({"internal_states": [{"last_gen_throughput": 60.0}, {"last_gen_throughput": 6.0}]})
     sources, _ = sources_of(
