@@ -11,11 +11,17 @@ from textual.pilot import Pilot
 
 
 async def until(pilot: Pilot[Any], true: Callable[[], object], *, seconds: float = 30.0) -> None:
-    """Let the app work until a condition holds."""
-    async with asyncio.timeout(seconds):
-        while not true():
-            await pilot.pause()
-            await asyncio.sleep(0.01)
+    """Let the app work until a condition holds; what was on the screen instead is told."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not true():
+                await pilot.pause()
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        focus = pilot.app.focused
+        raise AssertionError(
+            f"not within {seconds:g} s; {focus} has the focus, and on the screen is\n{shown(pilot.app)}"
+        ) from None
     await pilot.pause()
 
 
