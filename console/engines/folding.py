@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from console.domain.run import LogRecord
-from console.engines.prefixes import seconds_between
+from console.engines.clocks import seconds_between
 
 TRACEBACK = "Traceback (most recent call last)"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from console.domain.run import LogRecord, Rung
 from console.domain.text import SafeText, clean
-from console.engines.prefixes import seconds_between
+from console.engines.clocks import seconds_between
 
 
 @dataclass(slots=True)

@@ -7,8 +7,9 @@ import re
 from dataclasses import dataclass, field
 
 from console.domain.run import LogKind, LogRecord
+from console.engines.clocks import Zone
 from console.engines.folding import TRACEBACK, RankFold
-from console.engines.prefixes import Peeled, Stamp, Zone, peel, stamp_of
+from console.engines.prefixes import Peeled, Stamp, peel, stamp_of
 from console.engines.protocol import Grammar
 
 LINE_LIMIT = 4 * 1024 * 1024

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from console.domain.run import LogKind
-from console.engines.prefixes import Zone, peel, seconds_between
+from console.engines.clocks import Zone, seconds_between
+from console.engines.prefixes import peel
 from console.engines.records import LogParser
 from console.engines.registry import engine
 from tests.engines.recorded import content, ranks, read

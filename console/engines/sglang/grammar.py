@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from console.domain.run import LogKind
 from console.engines import lines
 from console.engines.causes import COMPILER
-from console.engines.prefixes import seconds_between
+from console.engines.clocks import seconds_between
 from console.engines.protocol import Sense
 from console.engines.sglang import failures
 
