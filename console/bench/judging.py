@@ -57,9 +57,7 @@ def measurement(
     cached = _sum([request.cached_tokens for request in requests])
     told_input = _sum([request.input_tokens for request in requests])
     sure = duration_s > 0 and bool(requests)
-    steady = steady_stretch(
-        result.get("course") or {}, min(plan.concurrency, int(result["requests"])), plan.rate is None
-    )
+    steady = _steady(plan, result)
     return Measurement(
         run_id=run_id,
         concurrency_limit=plan.concurrency,
@@ -89,6 +87,11 @@ def measurement(
         tainted=tuple(_taints(plan, result, flushed, idle, retracted, cached, told_input)),
         protocol=_protocol(plan, result, flushed, idle, retracted, power, steady),
     )
+
+
+def _steady(plan: LoadPlan, result: Mapping[str, Any]) -> Steady:
+    at_once = min(plan.concurrency, int(result["requests"]))
+    return steady_stretch(result.get("course") or {}, at_once, plan.rate is None)
 
 
 def _protocol(

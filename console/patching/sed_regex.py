@@ -49,31 +49,19 @@ def regex(pattern: str, extended: bool, told: str) -> tuple[str, int]:
         if special == "|":
             raise UsageError("alternation: sed's longest match cannot be followed exactly", told)
         closed_group = special == ")"
-        if special == "(":
-            groups += 1
-            out.append("(")
-            atom = False
-        elif special == ")":
-            out.append(")")
-            atom = True
-        elif letter == "[":
-            text, at = _bracket(pattern, at, told)
-            out.append(text)
-            atom = True
+        if special in ("(", ")"):
+            groups += special == "("
+            out.append(special)
+            atom = special == ")"
         elif letter == "^" and (extended or not out or out[-1] == "("):
             out.append("^")
             atom = False
         elif letter == "$" and (extended or at == len(pattern) or pattern.startswith(r"\)", at)):
             out.append("$")
             atom = False
-        elif letter == ".":
-            out.append(r"[\s\S]")
-            atom = True
-        elif letter == "\\":
-            out.append(_escape(token[1], groups, told))
-            atom = True
         else:
-            out.append(re.escape(letter))
+            text, at = _single(pattern, at, token, groups, told)
+            out.append(text)
             atom = True
     source = "".join(out)
     try:
@@ -81,6 +69,15 @@ def regex(pattern: str, extended: bool, told: str) -> tuple[str, int]:
     except re.error as error:
         raise UsageError(f"a pattern that cannot be read: {error}", told) from None
     return source, groups
+
+
+def _single(pattern: str, at: int, token: str, groups: int, told: str) -> tuple[str, int]:
+    """Return what one character, class or escape is in Python's words, and where it ends; `at` is behind `token`."""
+    if token == "[":
+        return _bracket(pattern, at, told)
+    if token == ".":
+        return r"[\s\S]", at
+    return (_escape(token[1], groups, told) if token[0] == "\\" else re.escape(token)), at
 
 
 def _times(pattern: str, at: int, special: str, extended: bool, told: str) -> tuple[str, int]:
