@@ -223,7 +223,8 @@ async def blast_radius(desk: Desk) -> str:
     if run.unit is not None:
         flight += f" · ends {units.word(run.unit)}"
     if run.ready_at is None:
-        return f"{flight} · it was never ready"
+        unsaid = "it was never ready" if run.phase is RunPhase.STARTING else "how long it took to be ready is not known"
+        return f"{flight} · {unsaid}"
     took = max(0.0, run.ready_at - run.started_at)
     again = f"{took:.0f} s" if took < 90 else f"{took / 60:.0f} min"
     return f"{flight} · ready again in about {again}, as last time"
