@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from console.domain.run import Run, RunPhase
+from console.domain.run import LIVING, Run, RunPhase
 
 SIGNS = {
     RunPhase.READY: "●",
@@ -110,7 +110,8 @@ def _stall(run: Run) -> Mapping[str, Any] | None:
 def run_lines(run: Run) -> Iterator[str]:
     """Return a run as lines for people."""
     name = f"run {run.id}" if run.id else "a server that tokwatt did not start"
-    yield f"{SIGNS[run.phase]} {name} · {run.phase.value} · port {run.port}" + (f" · {run.profile}" * bool(run.profile))
+    port = f"port {run.port}" if run.port else "no port yet" if run.phase in LIVING else "port not known"
+    yield f"{SIGNS[run.phase]} {name} · {run.phase.value} · {port}" + (f" · {run.profile}" * bool(run.profile))
     if run.reason:
         yield f"  {run.phase.value} - {run.reason}"
     if run.process:
@@ -126,10 +127,10 @@ def run_lines(run: Run) -> Iterator[str]:
         yield f"  started   {moment(run.started_at)} {how} {run.operator}"
     if run.ready_at:
         yield f"  ready     {moment(run.ready_at)} ({max(0.0, run.ready_at - run.started_at):.0f} s after launch)"
-    if run.ended_at or run.exit_status is not None:
+    if run.ended_at or run.exit_status is not None or run.phase in (RunPhase.EXITED, RunPhase.FAILED, RunPhase.LOST):
         by = f", stopped by {run.stopped_by}" * bool(run.stopped_by)
-        status = "—" if run.exit_status is None else run.exit_status
-        yield f"  ended     {moment(run.ended_at) or '—'}, exit status {status}{by}"
+        status = "no exit status was left" if run.exit_status is None else f"exit status {run.exit_status}"
+        yield f"  ended     {moment(run.ended_at) or 'nobody noted when'}, {status}{by}"
     if run.log:
         yield f"  log       {run.log}"
     if run.patches_on:

@@ -15,13 +15,24 @@ from console.domain.patch import DiskState
 from console.domain.profile import DOCKER_RUN, Profile, Secret, itself_in
 from console.domain.run import Run
 from console.engines.registry import engine
-from console.errors import AlreadySoError, ConsoleError, RefusedError, RemoteError, UsageError
+from console.errors import (
+    AlreadySoError,
+    ConsoleError,
+    DeadlineError,
+    LinkLostError,
+    RefusedError,
+    RemoteError,
+    UsageError,
+)
 from console.operations import owners, profiles, running, units, ways
 from console.operations.desk import Desk
 from console.operations.machine import fingerprint, look_quietly
 
 BESIDE = ("torch", "flashinfer", "triton", "sgl_kernel")
 """Packages whose versions a run remembers beside the engine's."""
+
+_OPEN = "whether it was launched is not known yet"
+_LOOK = "`tokwatt serve status` tells, once the host answers; what was launched lives on and can be attached to"
 
 FREE_MIB = 256.0
 """Below this much free space a log is likely to be cut."""
@@ -212,7 +223,11 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
             if told["profile"] == profile.name:
                 raise AlreadySoError(f"{what}, is on port {profile.launch.port}") from error
             raise RefusedError(f"{desk.link.host.name}: port {profile.launch.port} is taken by {what}") from error
+        if isinstance(error, DeadlineError):
+            raise DeadlineError(f"launch: {error.title}", _OPEN, _LOOK, kind=error.kind) from error
         raise
+    except LinkLostError as error:
+        raise LinkLostError(f"launch: {error.title}", _OPEN, _LOOK) from error
 
 
 def shown_environment(profile: Profile) -> dict[str, str]:

@@ -21,9 +21,18 @@ import pytest
 from console.domain.activity import Outcome
 from console.domain.profile import EngineSection, LaunchSection, Profile, Secret
 from console.domain.run import LogKind, LogRecord, Run, RunPhase
-from console.errors import AlreadySoError, ConsoleError, DeadlineError, ReadOnlyError, RefusedError, UsageError
+from console.errors import (
+    AlreadySoError,
+    ConsoleError,
+    DeadlineError,
+    LinkLostError,
+    ReadOnlyError,
+    RefusedError,
+    UsageError,
+)
 from console.operations import launching, logs, server
 from console.operations.desk import Desk
+from console.remote.client import Reply
 from console.remote.link import HostLink
 from console.remote.local import LocalTransport
 from tests.ssh_servers import SshServer, free_port
@@ -100,6 +109,29 @@ async def test_from_start_to_stop(local_link: HostLink, profile: Profile) -> Non
     assert (await server.status(desk)) is not None
     with pytest.raises(AlreadySoError, match="has ended already"):
         await server.stop(desk)
+
+
+@pytest.mark.parametrize("fault", [LinkLostError("h: the connection is lost"), DeadlineError("h: no answer to launch")])
+async def test_a_link_lost_in_a_launch_leaves_it_open(
+    local_link: HostLink, profile: Profile, monkeypatch: pytest.MonkeyPatch, fault: ConsoleError
+) -> None:
+    desk, call = await desk_of(local_link, profile), local_link.call
+
+    async def cut(op: str, *args: Any, **more: Any) -> Reply:
+        answer = await call(op, *args, **more)
+        if op == "launch":
+            raise fault
+        return answer
+
+    monkeypatch.setattr(local_link, "call", cut)
+    with pytest.raises(type(fault), match=f"launch: {fault.title}") as caught:
+        await server.start(desk)
+    assert caught.value.exit_code == fault.exit_code
+    assert "whether it was launched is not known yet" in caught.value.one_line()
+    assert "`tokwatt serve status` tells" in caught.value.hint
+    run = await server.status(desk)
+    assert run is not None and run.phase is RunPhase.STARTING, "it had gone through"
+    await server.stop(desk, run, grace_s=5)
 
 
 async def test_the_next_console_attaches(local_link: HostLink, profile: Profile) -> None:
