@@ -95,7 +95,7 @@ def _named(found: HostServer) -> str:
 def short(title: str) -> str:
     """Return what a process is in a few letters: its title, or its program with what that runs."""
     words = title.split(" ")
-    words[0] = words[0].rpartition("/")[2]
+    words[:2] = [word.rpartition("/")[2] for word in words[:2]]  # an interpreter and the script that it runs
     return " ".join(words[:3])[:32].strip()
 
 

@@ -241,3 +241,15 @@ async def _until(desk: Desk, phase: RunPhase) -> Run:
             if snapshot.run is not None and snapshot.run.phase is phase:
                 return snapshot.run
     raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("title", "told"),
+    [
+        ("/e/bin/python3 /e/bin/llama-server --model /m/x.gguf", "python3 llama-server --model"),
+        ("/e/bin/python -m sglang.launch_server --model-path /m", "python -m sglang.launch_server"),
+        ("sglang::scheduler_TP0", "sglang::scheduler_TP0"),
+    ],
+)
+def test_a_process_is_named_by_its_program_and_what_that_runs(title: str, told: str) -> None:
+    assert server_words.short(title) == told

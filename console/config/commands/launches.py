@@ -199,7 +199,7 @@ def _named(words: Sequence[Field]) -> tuple[Dialect, int] | None:
         for module in (*each.modules, *each.programs):
             if target == module or (texts[at] != "-m" and target.endswith("." + module)):
                 behind = count < len(texts) and texts[count] == each.subcommand and bool(each.subcommand)
-                if (module.endswith(".main") or module in each.programs) and not behind:
+                if each.subcommand and (module.endswith(".main") or module in each.programs) and not behind:
                     return None
                 return each, count + behind
     return None

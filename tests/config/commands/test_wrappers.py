@@ -90,6 +90,7 @@ def test_what_changes_the_run_and_has_no_place_is_a_warning() -> None:
         ("python3 -m vllm.entrypoints.openai.api_server --model m",
          ("python3", "-m", "vllm.entrypoints.openai.api_server")),
         ("/opt/llama.cpp/llama-server -m x.gguf", ("/opt/llama.cpp/llama-server",)),
+        ("/e/bin/python3 /e/bin/llama-server -m x.gguf", ("/e/bin/python3", "/e/bin/llama-server")),
         ("uv run --python 3.12 vllm serve m", ("uv", "run", "--python", "3.12", "vllm", "serve")),
     ],
 )  # fmt: skip
