@@ -22,6 +22,9 @@ SIGNS = {
 }
 """Beside the word, never instead of it."""
 
+ENDS = {RunPhase.FAILED: "died here", RunPhase.LOST: "lost here", RunPhase.EXITED: "ended here"}
+"""What is said of the step that a run which is over was at, in place of how long it took."""
+
 
 def moment(epoch_s: float | None) -> str | None:
     """Return an ISO 8601 time with zone, `None` when unknown."""
@@ -140,7 +143,9 @@ def run_lines(run: Run) -> Iterator[str]:
     if run.argv:
         yield f"  command   {shlex.join(run.argv)}"
     for rung in run.ladder:
-        took = "" if rung.started_s is None or rung.ended_s is None else f"{rung.ended_s - rung.started_s:7.1f} s"
+        took = ENDS.get(run.phase, "") if rung.started_s is not None else ""
+        if rung.started_s is not None and rung.ended_s is not None:
+            took = f"{rung.ended_s - rung.started_s:7.1f} s"
         bar = "" if rung.progress is None else f"{rung.progress:4.0%}"
         bar += f" {rung.done}/{rung.total}" if rung.total else ""
         bar += f" ETA {rung.eta_s:.0f} s" if rung.eta_s is not None else ""

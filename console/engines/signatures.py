@@ -252,6 +252,8 @@ COMMON: tuple[Signature, ...] = (
         "shared memory (/dev/shm) is too small, or a mapped file was cut off"),
     sig("permission", r"PermissionError: \[Errno 13\] Permission denied(?:: '(?P<what>[^']*)')?", r"permission denied: \g<what>"),
     sig("open-files", r"\[Errno 24\] Too many open files", "too many open files"),
+    sig("host-memory", r"DefaultCPUAllocator: can't allocate memory: you tried to allocate (?P<need>\d+ bytes)",
+        r"the host's memory does not suffice: \g<need> asked", anywhere=True),
     sig("host-memory", r"\[Errno 12\] Cannot allocate memory|^MemoryError|std::bad_alloc", "the host has no memory left"),
     sig("host-memory", r"Out of memory: Killed process (?P<pid>\d+) \((?P<what>[^)]*)\)|oom-kill:.*task=(?P<task>[^,]*),pid=(?P<task_pid>\d+)",
         r"the kernel killed \g<what>\g<task> (pid \g<pid>\g<task_pid>): the host had no memory left", anywhere=True),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from console.cli.run_text import run_lines
-from console.domain.run import Run, RunPhase
+from console.domain.run import Run, Rung, RunPhase
 
 RUN = Run(
     id="2026-12-03-1",
@@ -52,3 +52,13 @@ def test_a_port_that_nobody_knows_is_no_number(phase: RunPhase, port: int, word:
 def test_an_end_says_what_is_known_of_it(run: Run, end: str | None) -> None:
     told = [line.partition("ended")[2].strip() for line in run_lines(run) if line.startswith("  ended ")]
     assert told == ([] if end is None else [end])
+
+
+@pytest.mark.parametrize(
+    ("phase", "said"),
+    [(RunPhase.FAILED, "died here"), (RunPhase.EXITED, "ended here"), (RunPhase.STARTING, "")],
+)
+def test_a_run_that_is_over_says_at_which_step(phase: RunPhase, said: str) -> None:
+    ladder = (Rung("weights", 1.0, 2.5), Rung("kv cache", 2.5))
+    steps = [line.split() for line in run_lines(replace(RUN, phase=phase, ladder=ladder)) if " s  " in line]
+    assert steps == [["1.0", "s", "weights", "1.5", "s"], ["2.5", "s", "kv", "cache", *said.split()]]

@@ -105,6 +105,11 @@ THROWN = {
         "",
     ),
     "OSError: [Errno 24] Too many open files": ("too many open files", "ulimit"),
+    "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+    "allocate 8284802048 bytes. Error code 12 (Cannot allocate memory)": (
+        "the host's memory does not suffice: 8284802048 bytes asked",
+        "max-total-tokens",
+    ),
 }
 
 

@@ -53,6 +53,26 @@ async def test_a_broken_model_is_told_by_its_first_cause(bay: Bay) -> None:
     assert not list(alive(found))
 
 
+async def test_a_cache_that_the_host_has_no_memory_for_is_told_with_what_to_lower(bay: Bay) -> None:
+    """The processes are limited, not the host: 4 GB of caches where each may map 14."""
+    profile = bay.profile(args="")
+    words = json.dumps(["prlimit", "--as=14000000000", str(bay.python), "-m", "sglang.launch_server"])
+    text = profile.read_text().replace("max-total-tokens = 32768", "max-total-tokens = 4000000000")
+    profile.write_text(text.replace('kind = "sglang"', f'kind = "sglang"\ncommand = {words}'))
+    desk = await bay.desk(profile)
+    with pytest.raises(ConsoleError, match=r"failed: the host's memory does not suffice: \d+ bytes asked"):
+        await server.wait_ready(desk, await server.start(desk), deadline_s=READY_S)
+    await until((bay.runs()[0] / "exit").exists)
+    found = await server.status(desk)
+    assert found is not None and found.phase is RunPhase.FAILED and found.failure is not None
+    assert found.exit_status in (1, 137)  # its end is a SIGKILL of its own tree
+    assert "lower max-total-tokens" in found.failure.hint
+    assert "DefaultCPUAllocator: can't allocate memory" in " ".join(found.failure.lines)
+    [open_rung] = [rung for rung in found.ladder if rung.started_s is not None and rung.ended_s is None]
+    assert open_rung.name == "kv cache"
+    await until(lambda: not list(alive(found)))
+
+
 class Stranger(http.server.BaseHTTPRequestHandler):
     """Answers whatever is asked, so that the engine's own warm-up succeeds against it."""
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from console.domain.run import LogKind, Run, RunPhase
-from console.errors import ConsoleError
+from console.errors import ConsoleError, RefusedError
 from console.operations import logs, server
 from console.operations.desk import Desk
 from console.remote.http import http_client
 from tests.real_engine.conftest import READY_S, Bay, alive, until
+from tests.real_engine.test_deaths import stranger_on
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.sshd, pytest.mark.timeout(1200)]
 
@@ -99,6 +100,20 @@ async def test_what_keeps_it_from_coming_up(vllm_bay: Bay, name: str) -> None:
     assert found is not None and (found.phase, found.exit_status) == (RunPhase.FAILED, status)
     assert found.failure is not None and found.failure.cause.startswith(cause)
     assert not list(alive(found))
+
+
+async def test_a_port_that_is_taken_before_and_meanwhile(vllm_bay: Bay) -> None:
+    """It takes its port before it loads anything."""
+    desk = await vllm_bay.desk(vllm_bay.vllm_profile())
+    run = await server.start(desk)
+    with stranger_on(vllm_bay.port):
+        with pytest.raises(ConsoleError, match=f"failed: port {vllm_bay.port} is taken"):
+            await server.wait_ready(desk, run, deadline_s=READY_S)
+        await until((vllm_bay.runs()[0] / "exit").exists)
+        found = await server.find_run(desk, run.id)
+        assert (found.phase, found.exit_status) == (RunPhase.FAILED, 1)
+        with pytest.raises(RefusedError, match=f"port {vllm_bay.port} is taken by pid {os.getpid()}"):
+            await server.start(desk)
 
 
 async def test_a_launcher_that_is_killed_leaves_nothing_that_is_not_named(vllm_bay: Bay) -> None:

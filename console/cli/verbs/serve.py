@@ -326,9 +326,8 @@ async def attach_server(args: argparse.Namespace, desk: Desk, out: Output) -> in
     for row in rows:
         if row.asked is not None:
             sign = "≠" if row.state == "different" else "=" if row.state == "as asked" else "?"
-            out.line(
-                f"  {sign} {row.name} = {row.asked!r}" + (f", in force is {row.in_force!r}" if sign == "≠" else "")
-            )
+            told = {"≠": f", in force is {row.in_force!r}", "?": ", which the server does not tell"}.get(sign, "")
+            out.line(f"  {sign} {row.name} = {row.asked!r}{told}")
     out.say(f"{len(resolved)} arguments in force; {len(differences)} otherwise than asked for")
     if not run.adopted:
         out.say(f"read-only until it is adopted: tokwatt serve adopt {run.process.pid if run.process else 'PID'}")

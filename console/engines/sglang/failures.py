@@ -82,6 +82,7 @@ WAYS = Ways(
         **HINTS,
         "gpu-memory": "lower mem-fraction-static, or spread over more GPUs (tp-size)",
         "kv-memory": "free the GPU of other processes first; else raise mem-fraction-static or use more GPUs",
+        "host-memory": "lower max-total-tokens (on a processor the KV cache lies in the host's memory), or free memory there",
         "graph-capture": "lower mem-fraction-static or cuda-graph-max-bs, or try disable-cuda-graph",
         "unbalanced": "a left-over process may hold one of the GPUs; serve status tells",
         "mamba-memory": "raise the mamba cache size, or lower max-running-requests",

@@ -131,8 +131,8 @@ class SglangWatch(FoundWatch):
 
 def _note(record: LogRecord) -> str:
     values, name = record.values, record.values.get("phase")
-    if name == "weights" and "mem_usage_gb" in values:
-        return f"{values['mem_usage_gb']} GB"
+    if name == "weights" and isinstance(used := values.get("mem_usage_gb"), int | float) and used > 0:
+        return f"{used} GB"  # a tiny model on a processor is told with less than nothing
     if name == "kv cache" and "tokens" in values:
         return f"{values['tokens']:,} tokens"
     if name == "cuda graphs" and values.get("step") == "end" and "mem_usage_gb" in values:

@@ -47,7 +47,7 @@ SIGNATURES: tuple[Signature, ...] = (
     sig(
         "host-memory",
         r"(?:Not enough (?:available )?memory|not enough (?:available )?(?:CPU|host) memory|exceeds? (?:the )?available "
-        r"(?:CPU |host |system )?memory|DefaultCPUAllocator: can't allocate memory|"
+        r"(?:CPU |host |system )?memory|"
         r"Available memory on node[^\n]{0,200}is less than desired)(?P<what>[^\n]{0,200})",
         r"the host's memory does not suffice\g<what>",
         anywhere=True,
