@@ -21,6 +21,7 @@ from console.engines.registry import engine
 from console.errors import ConsoleError, RemoteError
 from console.operations import owners, starting, units
 from console.operations.desk import Desk
+from console.operations.server_words import short
 from console.remote.http import http_client
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def _with_orphans(failure: Failure | None, state: State) -> Failure | None:
 
 def orphans(processes: Sequence[Mapping[str, Any]]) -> str:
     """Return what is left of a run as a clause."""
-    who = ", ".join(f"{entry['pid']} ({owners.shown_title(entry['title'], 40)})" for entry in processes[:4])
+    who = ", ".join(f"{entry['pid']} ({short(owners.shown_title(entry['title']))})" for entry in processes[:4])
     return f"{len(processes)} of its processes live on: {who}"
 
 
