@@ -44,7 +44,7 @@ class LoadPlan:
     timeout_s: float = 600.0
     token_range: tuple[int, int] = USUAL
     """Ids of the prompts' tokens, the end excluded."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent on standard input: an API key may be among them."""
 
     def line(self) -> bytes:

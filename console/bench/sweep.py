@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from console.bench.judging import measurement
@@ -37,6 +37,8 @@ class Target:
     port: int
     model: str = ""
     token_range: tuple[int, int] = USUAL
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of each request: the key that the server wants."""
 
 
 class Sweep:
@@ -151,6 +153,7 @@ class Sweep:
             ignore_eos=bench.ignore_eos,
             model=self._target.model,
             token_range=self._target.token_range,
+            headers=self._target.headers,
         )
 
     async def _retracted(self) -> float | None:

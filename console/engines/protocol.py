@@ -106,6 +106,10 @@ class Engine(Protocol):
     """POST that ends every request: path and body; an empty path where there is none."""
     flush_path: str
     """POST that empties the prefix cache; empty where there is none."""
+    key_places: tuple[str, ...]
+    """Flags and variables of a launch that set the key which clients must send as a bearer token."""
+    admin_key_places: tuple[str, ...]
+    """The same of the key for `abort` and `flush_path`, where that is another one."""
     identity_path: str
     """GET whose JSON tells what is served; cheap, and there as soon as the server is ready."""
     older: Mapping[str, str]

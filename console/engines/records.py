@@ -57,6 +57,14 @@ _STATS_MORE = "Prefix cache hit rate: GPU: "
 _DUMP_MORE = re.compile(r"[ \t]|Process \d+: |Python v|Thread |Arguments:|Locals:|Warning: |Error: ")
 
 
+_KEY = re.compile(
+    rb"(?P<name>(?<![A-Za-z])(?:admin_)?api_key['\"]?(?:=|: ?)|--(?:admin-)?api[-_]key[= ]+)"
+    rb"(?P<value>\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s,'\"\[\])}]+)"
+)
+"""Arguments as engines tell them at their start; `--api-key API_KEY` is of a usage."""
+_NO_KEY = re.compile(rb"None|null|True|False|\W*|[A-Z_]+")
+
+
 @dataclass(slots=True)
 class _Block:
     """A record that further lines may belong to."""
@@ -176,13 +184,14 @@ class LogParser:
         """Return what is left: the log has ended."""
         records: list[LogRecord] = []
         if self._rest:
-            self._line(bytes(self._rest), self._offset, records)
+            self._line(_without_keys(bytes(self._rest)), self._offset, records)
             self._offset += len(self._rest)
             self._rest.clear()
         return records + self.settle()
 
     def _cut(self, raw: bytes, offset: int, records: list[LogRecord]) -> None:
         """Take one line; those of a flood need no more than a look at their stamp."""
+        raw = _without_keys(raw)
         if raw[:1] == b"[" and not (self._blocks or self._waiting or self._fold.held) and len(raw) <= LINE_LIMIT:
             text = raw.decode("utf-8", "replace")
             if "\x1b" not in text and TRACEBACK not in text and (record := self._stamped(text, offset)) is not None:
@@ -284,6 +293,19 @@ class LogParser:
             sense.lines,
             offset,
         )
+
+
+def _without_keys(raw: bytes) -> bytes:
+    """Return a line with the keys in it starred, as long as before: what stands behind them stays where it is."""
+    return _KEY.sub(_starred, raw) if b"api" in raw and (b"api_key" in raw or b"--" in raw) else raw
+
+
+def _starred(match: re.Match[bytes]) -> bytes:
+    value = match["value"]
+    if _NO_KEY.fullmatch(value):
+        return match[0]
+    quotes = len(value) > 1 and value[:1] in b"'\"["
+    return match["name"] + (value[:1] + b"*" * (len(value) - 2) + value[-1:] if quotes else b"*" * len(value))
 
 
 def _begins(waiting: tuple[LogRecord, str]) -> int:

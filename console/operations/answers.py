@@ -9,6 +9,7 @@ from console.domain.run import Run
 from console.errors import ConsoleError
 from console.experiments.answers import PROMPTS, TOKENS
 from console.operations.desk import Desk
+from console.operations.keys import auth_of
 from console.remote.http import http_client
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ async def ask(desk: Desk, run: Run) -> tuple[str, ...] | None:
     """
     import httpx
 
-    async with http_client(desk.link, run.port, timeout_s=PATIENCE_S) as client:
+    async with http_client(desk.link, run.port, timeout_s=PATIENCE_S, auth=auth_of(desk, run)) as client:
         try:
             model = await _model(client)
             replies = await asyncio.gather(*(_one(client, prompt, model) for prompt in PROMPTS))

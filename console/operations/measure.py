@@ -27,6 +27,7 @@ from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations import machine
 from console.operations.desk import Desk
 from console.operations.identity import identity_of, model_folder
+from console.operations.keys import auth_of, headers_of
 from console.operations.recording import journalled_id, recorded
 from console.operations.watch import watch_gpus
 from console.state.store import Mark
@@ -105,7 +106,7 @@ async def _measured(
     journal = Journal()
     offset_s = desk.link.facts.clock_offset_s or 0.0
     async with (
-        http_client(desk.link, run.port, timeout_s=15.0) as client,
+        http_client(desk.link, run.port, timeout_s=15.0, auth=auth_of(desk, run)) as client,
         _power(desk) as samples,
     ):
         await _first_sample(desk, samples)
@@ -117,7 +118,14 @@ async def _measured(
             desk.say(f"since base run {base}: {text}")
         size = await _vocabulary(desk, identity["resolved"]) or await _told_vocabulary(client)
         tokens = token_range(size)
-        ladder = Sweep(desk.link, client, replace(_target(run), token_range=tokens), bench, limits, offset_s)
+        ladder = Sweep(
+            desk.link,
+            client,
+            replace(_target(run), token_range=tokens, headers=headers_of(desk, run)),
+            bench,
+            limits,
+            offset_s,
+        )
         ladder.power, ladder.first_repeat = samples, first_repeat
         kept, done = 0, list[Measurement]()
         async with aclosing(ladder.run()) as steps:

@@ -21,6 +21,7 @@ from console.engines.registry import engine
 from console.errors import ConsoleError, RemoteError
 from console.operations import owners, starting, units
 from console.operations.desk import Desk
+from console.operations.keys import auth_of
 from console.operations.server_words import short
 from console.remote.http import http_client
 
@@ -132,6 +133,7 @@ def run_of(state: State) -> Run:
         utc_offset_s=record.get("utc_offset_s"),
         machine=dict(record.get("machine") or {}),
         launched=not record.get("adopted"),
+        loaded=clean(str(record.get("loaded") or record.get("unproven") or "")),
         stopped_by=clean(str((state.get("stop") or {}).get("operator") or "")),
         unit=units.unit_of(state),
     )
@@ -335,7 +337,7 @@ async def answers(desk: Desk, run: Run) -> str:
     import httpx
 
     try:
-        async with http_client(desk.link, run.port, timeout_s=ANSWER_S) as client:
+        async with http_client(desk.link, run.port, timeout_s=ANSWER_S, auth=auth_of(desk, run)) as client:
             adapter = engine(run.engine)
             reply = await _asked(client, adapter.ready_path, adapter)
             # one that asks for its --api-key answers well
@@ -346,12 +348,23 @@ async def answers(desk: Desk, run: Run) -> str:
         return readiness.TIMEOUT
 
 
-async def get_told(desk: Desk, port: int, path: str, *, of: Engine, timeout_s: float = ANSWER_S) -> Any:
-    """Return a reply of the server, JSON or the text of metrics; `None` when there is none."""
+async def get_told(
+    desk: Desk, port: int, path: str, *, of: Engine, timeout_s: float = ANSWER_S, run: Run | None = None
+) -> Any:
+    """Return a reply of the server, JSON or the text of metrics; `None` when there is none.
+
+    Args:
+        desk: The desk.
+        port: Where it listens.
+        path: What is asked.
+        of: Its engine.
+        timeout_s: How long it may take.
+        run: Its run, where it may want the key of that.
+    """
     import httpx
 
     try:
-        async with http_client(desk.link, port, timeout_s=timeout_s) as client:
+        async with http_client(desk.link, port, timeout_s=timeout_s, auth=auth_of(desk, run)) as client:
             reply = await _asked(client, path, of)
             if reply.status_code != 200:
                 return None

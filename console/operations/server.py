@@ -234,7 +234,7 @@ async def requests_in_flight(desk: Desk, run: Run) -> int | None:
     """Return running plus waiting requests as the server says; `None` when it does not."""
     adapter = engine(run.engine)
     for path in adapter.loads_paths:
-        count = adapter.in_flight(await running.get_told(desk, run.port, path, of=adapter))
+        count = adapter.in_flight(await running.get_told(desk, run.port, path, of=adapter, run=run))
         if count is not None:
             return count
     return None
@@ -245,7 +245,7 @@ async def resolved_arguments(desk: Desk, run: Run) -> Mapping[str, object]:
     adapter = engine(run.engine)
     info = None
     if run.phase in LIVING:  # vLLM looks its whole machine over for the first reply
-        info = await running.get_told(desk, run.port, adapter.info_path, of=adapter, timeout_s=INFO_S)
+        info = await running.get_told(desk, run.port, adapter.info_path, of=adapter, timeout_s=INFO_S, run=run)
     if isinstance(info, dict) and (told := adapter.resolved(info)):
         resolved = told
     elif run.log:

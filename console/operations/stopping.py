@@ -16,6 +16,7 @@ from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, RefusedError, RemoteError
 from console.operations import owners, units
 from console.operations.desk import Desk
+from console.operations.keys import auth_of
 from console.operations.running import State, left_over
 from console.remote.http import http_client
 
@@ -177,7 +178,7 @@ class _Stop:
             say(f"requests end with the server: {run.engine} has no call that aborts them")
             return
         try:
-            async with http_client(desk.link, run.port, timeout_s=2) as client:
+            async with http_client(desk.link, run.port, timeout_s=2, auth=auth_of(desk, run)) as client:
                 reply = await client.post(path, json=dict(body))
             say(f"abort of all requests: HTTP {reply.status_code}")
         except httpx.HTTPError:

@@ -16,6 +16,7 @@ from console.domain.run import UP, Run
 from console.domain.throughput import ThroughputSample
 from console.errors import ConsoleError
 from console.operations.desk import Desk
+from console.operations.keys import auth_of
 from console.telemetry import reports, sampler
 from console.telemetry.decode import LogReadings
 from console.telemetry.joined import joules_per_token
@@ -123,7 +124,7 @@ async def _speeds(desk: Desk, port: int) -> AsyncGenerator[ThroughputSample, Non
 
     offset_s = desk.link.facts.clock_offset_s or 0.0
     log = _LogSource(desk)
-    async with http_client(desk.link, port, timeout_s=4.0) as client:
+    async with http_client(desk.link, port, timeout_s=4.0, auth=auth_of(desk, desk.store.snapshot.run)) as client:
         sources = EngineSources(client, offset_s)
         idle = 0
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,7 +11,14 @@ if TYPE_CHECKING:
     from console.remote.link import HostLink
 
 
-def http_client(link: HostLink, port: int, *, address: str = "127.0.0.1", timeout_s: float = 5.0) -> httpx.AsyncClient:
+def http_client(
+    link: HostLink,
+    port: int,
+    *,
+    address: str = "127.0.0.1",
+    timeout_s: float = 5.0,
+    auth: Callable[[httpx.Request], httpx.Request] | None = None,
+) -> httpx.AsyncClient:
     """Return an HTTP client whose connections start on the host.
 
     Paths are relative to `http://ADDRESS:PORT`. Proxies and certificates of the console's
@@ -22,6 +30,7 @@ def http_client(link: HostLink, port: int, *, address: str = "127.0.0.1", timeou
         port: TCP port there.
         address: Address to dial, as the host sees it.
         timeout_s: For connecting, reading and writing, each.
+        auth: Gives each request what the server wants to see.
     """
     import httpx
 
@@ -32,6 +41,7 @@ def http_client(link: HostLink, port: int, *, address: str = "127.0.0.1", timeou
         base_url=f"http://{shown}:{port}",
         transport=LinkTransport(link),
         timeout=timeout_s,
+        auth=auth,
         trust_env=False,
         follow_redirects=False,
     )

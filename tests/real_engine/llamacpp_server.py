@@ -18,6 +18,7 @@ parser.add_argument("--ubatch-size", type=int, default=512)
 parser.add_argument("--cache-type-k", choices=("f32", "f16", "q8_0"), default="f16")
 parser.add_argument("--metrics", action="store_true")
 parser.add_argument("--slots", action="store_true")
+parser.add_argument("--api-key", default="")
 parser.add_argument("--props", action="store_true")
 given = parser.parse_args()
 
@@ -26,6 +27,7 @@ params.model.path, params.model_alias = given.model, {given.alias}
 params.hostnames, params.port = [given.host], given.port
 params.n_ctx, params.n_parallel, params.n_ubatch = given.ctx_size, given.parallel, given.ubatch_size
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+params.api_keys = [given.api_key] if given.api_key else []
 params.endpoint_metrics, params.endpoint_slots, params.endpoint_props = given.metrics, given.slots, given.props
 END = {signal.SIGTERM, signal.SIGINT}
 signal.pthread_sigmask(signal.SIG_BLOCK, END)  # before there are threads, which inherit it

@@ -7,13 +7,15 @@ import contextlib
 import json
 import os
 import signal
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from console.domain.run import LogKind, Run, RunPhase
 from console.errors import AlreadySoError, ConsoleError, RefusedError
-from console.operations import logs, server
+from console.experiments.answers import PROMPTS
+from console.operations import answers, logs, measure, server
 from console.operations.desk import Desk
 from console.remote.http import http_client
 from tests.real_engine.conftest import Bay, alive, until
@@ -63,6 +65,24 @@ async def test_the_life_of_a_server(llama_bay: Bay) -> None:
     assert "SIGKILL" not in " ".join(llama_bay.said)
     again = await server.status(await llama_bay.desk(profile))
     assert again is not None and again.phase is RunPhase.EXITED
+
+
+async def test_a_server_that_wants_a_key_is_asked_with_it(llama_bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TINY_KEY", "hunter2hunter2")
+    key = 'api-key = { from = "env", name = "TINY_KEY" }'
+    profile = llama_bay.llama_profile(args=f"metrics = true\nslots = true\nparallel = 2\nctx-size = 8192\n{key}")
+    desk, run = await ready(llama_bay, profile)
+    async with http_client(desk.link, run.port) as client:
+        assert (await client.get("/metrics")).status_code == 401, "it tells nobody without"
+    assert await server.requests_in_flight(desk, run) == 0
+    async with aclosing(measure.sweep(desk, concurrency=(2,), repeats=1)) as steps:  # type: ignore[type-var]
+        told = [step async for step in steps]
+    [done] = told[-1].done
+    assert (done.completed, done.failed) == (done.requests, 0) and done.output_tokens > 0
+    assert len(await answers.ask(desk, run) or ()) == len(PROMPTS)
+    await server.stop(desk, run, grace_s=30)
+    kept = [path for path in llama_bay.folder.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    assert not kept, "a secret stays out of files"
 
 
 async def test_requests_that_run_are_counted_and_do_not_keep_a_stop(llama_bay: Bay) -> None:

@@ -26,6 +26,8 @@ class Sglang:
     loads_paths: tuple[str, ...] = endpoints.LOADS
     abort: tuple[str, Mapping[str, object]] = endpoints.ABORT
     flush_path: str = endpoints.FLUSH
+    key_places: tuple[str, ...] = ("api-key",)
+    admin_key_places: tuple[str, ...] = ("admin-api-key",)
     titles: tuple[str, ...] = (
         r"-m sglang\.launch_server(?: |$)",
         r"-m sglang\.cli\.main serve(?: |$)",

@@ -27,6 +27,8 @@ class Vllm:
     loads_paths: tuple[str, ...] = endpoints.LOADS
     abort: tuple[str, Mapping[str, object]] = endpoints.ABORT
     flush_path: str = endpoints.FLUSH
+    key_places: tuple[str, ...] = ("api-key", "VLLM_API_KEY")
+    admin_key_places: tuple[str, ...] = ()
     titles: tuple[str, ...] = (
         r"-m vllm\.entrypoints\.openai\.api_server(?: |$)",
         r"-m vllm(?:\.entrypoints\.cli\.main)? serve(?: |$)",
