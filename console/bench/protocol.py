@@ -61,6 +61,8 @@ async def flush(client: httpx.AsyncClient, kind: str) -> Flushed:
         if reply.status_code == 200:
             return Flushed(True, answer)
         if reply.status_code in (404, 405):
+            unlocks = engine(kind).unlocks
+            answer += f"; {kind} has it only with {unlocks} under [launch.env]" * bool(unlocks)
             break
         await asyncio.sleep(POLL_S)
     return Flushed(False, answer)

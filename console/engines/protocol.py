@@ -106,6 +106,8 @@ class Engine(Protocol):
     """POST that ends every request: path and body; an empty path where there is none."""
     flush_path: str
     """POST that empties the prefix cache; empty where there is none."""
+    unlocks: str
+    """Variable without which `abort` and `flush_path` are not there; empty where they always are."""
     key_places: tuple[str, ...]
     """Flags and variables of a launch that set the key which clients must send as a bearer token."""
     admin_key_places: tuple[str, ...]

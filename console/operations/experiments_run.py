@@ -216,6 +216,8 @@ class Work:
             f"{arm}: {one.name} {one.requested} was asked for, {one.resolved} is in force"
             for one in server.differences(profile, resolved)
         ]
+        if not resolved:
+            other.append(f"{arm}: its server tells no arguments in force: whether they are as asked is not proven")
         data = {
             "arm": arm,
             "run": began.id,

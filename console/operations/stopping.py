@@ -180,7 +180,8 @@ class _Stop:
         try:
             async with http_client(desk.link, run.port, timeout_s=2, auth=auth_of(desk, run)) as client:
                 reply = await client.post(path, json=dict(body))
-            say(f"abort of all requests: HTTP {reply.status_code}")
+            unlocks = engine(run.engine).unlocks if reply.status_code == 404 else ""
+            say(f"abort of all requests: HTTP {reply.status_code}" + f", there only with {unlocks}" * bool(unlocks))
         except httpx.HTTPError:
             say("abort of all requests: no answer")
 

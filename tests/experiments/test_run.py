@@ -156,6 +156,16 @@ async def test_silence_of_a_server_about_a_flag_is_no_proof_that_nothing_changed
     assert verdicts(await run(desk, file)) == WHOLE
 
 
+async def test_a_server_that_tells_nothing_leaves_it_open_whether_arms_are_as_asked(
+    desk: Desk, world: World, file: Path
+) -> None:
+    world.in_force = lambda profile: {}
+    world.speed = story
+    told = await run(desk, file)
+    assert verdicts(told) == WHOLE
+    assert "wide: its server tells no arguments in force: whether they are as asked is not proven" in told.notes
+
+
 async def test_when_every_arm_is_the_base_nothing_is_launched(desk: Desk, world: World, file: Path) -> None:
     file.write_text('schema=1\nbase="small"\n[[arm]]\nname="tune"\npatches=["unreached"]\n')
     told = await run(desk, file)

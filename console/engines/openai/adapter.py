@@ -28,6 +28,7 @@ class OpenAi:
     loads_paths: tuple[str, ...] = endpoints.LOADS
     abort: tuple[str, Mapping[str, object]] = ("", {})
     flush_path: str = ""
+    unlocks: str = ""
     key_places: tuple[str, ...] = ("api-key", "LLAMA_API_KEY")
     admin_key_places: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()

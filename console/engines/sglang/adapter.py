@@ -26,6 +26,7 @@ class Sglang:
     loads_paths: tuple[str, ...] = endpoints.LOADS
     abort: tuple[str, Mapping[str, object]] = endpoints.ABORT
     flush_path: str = endpoints.FLUSH
+    unlocks: str = ""
     key_places: tuple[str, ...] = ("api-key",)
     admin_key_places: tuple[str, ...] = ("admin-api-key",)
     titles: tuple[str, ...] = (

@@ -27,6 +27,7 @@ class Vllm:
     loads_paths: tuple[str, ...] = endpoints.LOADS
     abort: tuple[str, Mapping[str, object]] = endpoints.ABORT
     flush_path: str = endpoints.FLUSH
+    unlocks: str = endpoints.DEV_MODE
     key_places: tuple[str, ...] = ("api-key", "VLLM_API_KEY")
     admin_key_places: tuple[str, ...] = ()
     titles: tuple[str, ...] = (

@@ -12,17 +12,19 @@ READY = "/health"
 
 IDENTITY = "/v1/models"
 INFO = "/server_info?config_format=json"
-"""Only with `VLLM_SERVER_DEV_MODE=1`; else the log tells."""
+"""Only with `DEV_MODE`; else the log tells."""
 
 VERSION = "/version"
 LOADS = ("/metrics",)
 """`/load` counts only with `--enable-server-load-tracking`, and says 0 without."""
 
 ABORT: tuple[str, Mapping[str, object]] = ("/abort_requests", {})
-"""Only with `VLLM_SERVER_DEV_MODE=1`; at SIGTERM a server aborts by itself."""
+"""Only with `DEV_MODE`; at SIGTERM a server aborts by itself."""
 
 FLUSH = "/reset_prefix_cache"
-"""Only with `VLLM_SERVER_DEV_MODE=1`."""
+"""Only with `DEV_MODE`."""
+
+DEV_MODE = "VLLM_SERVER_DEV_MODE=1"
 
 NAMES = {
     "cache_dtype": "kv_cache_dtype",
