@@ -9,6 +9,9 @@ from console.engines.flags import Flag, deprecation, spelled
 
 NUMBERS = {"int": "int", "float": "float", "str": "str"}
 
+SEVERAL = ("list", "tuple", "set", "frozenset", "sequence")
+"""Types of fields whose flags take several values."""
+
 
 def trees(sources: Mapping[str, bytes]) -> dict[str, ast.Module]:
     """Return what can be parsed of some files."""
@@ -115,9 +118,7 @@ def kind_of(annotation: ast.expr | None, lists: Mapping[str, tuple[str, ...]]) -
     if "bool" in names and len(parts) == 1:
         return Flag("", switch=True)
     words = [word for part in parts if isinstance(part, (ast.Name, ast.Subscript)) for word in words_of(part, lists)]
-    several = any(
-        isinstance(part, ast.Subscript) and name_of(part.value) in ("List", "list", "tuple") for part in parts
-    )
+    several = any(isinstance(part, ast.Subscript) and name_of(part.value).lower() in SEVERAL for part in parts)
     if several:
         inner = [part.slice for part in parts if isinstance(part, ast.Subscript)]
         return Flag("", type=NUMBERS.get(name_of(inner[0]), "") if len(parts) == 1 else "", several=True)

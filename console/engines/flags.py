@@ -175,6 +175,8 @@ def _one(name: str, value: object, flag: Flag) -> FlagFault | None:
         close = difflib.get_close_matches(str(value), flag.choices, n=1, cutoff=0.5)
         near = f"did you mean {close[0]}?" if close else f"one of {', '.join(flag.choices)}"
         return FlagFault(name, f"cannot be {value!r}", near)
+    if flag.type in ("int", "float") and value == "None":
+        return None  # what vLLM's optional numbers may be; whether a flag's is one, nobody tells
     if flag.type == "int" and not (isinstance(value, int) or (isinstance(value, str) and _is_count(value))):
         return FlagFault(name, f"cannot be {value!r}", "a whole number is needed")
     if flag.type == "float" and not _is_number(value):
@@ -197,6 +199,19 @@ def _is_number(value: object) -> bool:
     except ValueError:
         return False
     return True
+
+
+def with_types(asked: Mapping[str, Flag], read: Mapping[str, Flag]) -> Mapping[str, Flag]:
+    """Return what an install tells, with the numbers that its source declares where a parser of its own reads them.
+
+    vLLM wraps the types of its optional numbers, and tells of none.
+    """
+    return {
+        name: replace(flag, type=read[name].type)
+        if not flag.type and not flag.several and name in read and read[name].type in ("int", "float")
+        else flag
+        for name, flag in asked.items()
+    }
 
 
 def _of_actions(actions: Sequence[Mapping[str, object]]) -> dict[str, Flag]:

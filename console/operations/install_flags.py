@@ -65,16 +65,14 @@ async def install_flags(desk: Desk, profile: Profile, *, ask: bool = True) -> In
     sources = await _sources(desk, profile, package.folder)
     digest = hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()
     kept = data_home() / "flags" / f"{_plain(install)}-{digest[:16]}.txt"
+    read = adapter.flags_in_source({name: text.encode() for name, text in sources.items()})
     if known := flags.told(_kept(kept)):
-        return InstallFlags(known, install, "asked")
+        return InstallFlags(flags.with_types(known, read), install, "asked")
     if ask:
         desk.say(f"asking {install} for its flags, once for this install …")
         if known := await _ask(desk, profile, kept):
-            return InstallFlags(known, install, "asked")
-    known = adapter.flags_in_source({name: text.encode() for name, text in sources.items()})
-    return InstallFlags(
-        known, install, "read" if known else "has a source of unknown shape: its flags were not compared"
-    )
+            return InstallFlags(flags.with_types(known, read), install, "asked")
+    return InstallFlags(read, install, "read" if read else "has a source of unknown shape: its flags were not compared")
 
 
 async def _of_program(desk: Desk, profile: Profile, *, ask: bool) -> InstallFlags:
