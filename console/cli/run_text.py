@@ -81,6 +81,7 @@ def run_fields(run: Run) -> Mapping[str, Any]:
         "failure": None
         if run.failure is None
         else {"cause": run.failure.cause, "lines": list(run.failure.lines), "hint": run.failure.hint},
+        "loaded": run.loaded or None,
         "patches_on": list(run.patches_on),
         "hashes": {entry.path: entry.sha256 for entry in run.hashes},
         "evidence": list(run.evidence),
@@ -133,9 +134,14 @@ def run_lines(run: Run) -> Iterator[str]:
     if run.ended_at or run.exit_status is not None or run.phase in (RunPhase.EXITED, RunPhase.FAILED, RunPhase.LOST):
         by = f", stopped by {run.stopped_by}" * bool(run.stopped_by)
         status = "no exit status was left" if run.exit_status is None else f"exit status {run.exit_status}"
-        yield f"  ended     {moment(run.ended_at) or 'nobody noted when'}, {status}{by}"
+        ended = f"{moment(run.ended_at) or 'nobody noted when'}, {status}{by}"
+        if run.phase is RunPhase.FAILED and run.ended_at is None and run.exit_status is None:
+            ended = f"not noted so far: what has failed may still be ending{by}"
+        yield f"  ended     {ended}"
     if run.log:
         yield f"  log       {run.log}"
+    if run.loaded:
+        yield f"  loaded    {run.loaded}"
     if run.patches_on:
         yield f"  patches   {', '.join(run.patches_on)} (on at launch)"
     for text in run.evidence:

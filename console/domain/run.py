@@ -189,6 +189,8 @@ class Run:
     """What it was launched in; `None` for a plain process."""
     launched: bool = True
     """False for a server that was adopted: what it has loaded was not written down at its start."""
+    loaded: str = ""
+    """What is known of the bytes that a server which was not launched here had loaded, in words."""
     members: tuple[ProcessId, ...] = ()
     """Processes of a server without a run folder, as they were found."""
     log_why: str = ""

@@ -25,7 +25,7 @@ MODEL_FLAGS = ("model-path", "model", "hf-repo")
 """Flags that name what is served, where the server does not tell."""
 
 MOST_RUNS = 20_000
-"""Runs that a list has at most."""
+"""Runs that are read whole at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,7 @@ async def listed(
     engine: str | None = None,
     find: str | None = None,
     sort: str = "started",
+    whole: bool = False,
 ) -> tuple[RunEntry, ...]:
     """Return the journal's runs.
 
@@ -140,10 +141,13 @@ async def listed(
         engine: Only runs of this kind of engine.
         find: Only runs whose id, profile, note, tags or patches hold it, capitals and small letters alike.
         sort: `started` (the newest first), `best` (the fastest first) or `profile`.
+        whole: With identity and measurements, which takes seconds for thousands of runs; else in brief.
     """
+    book = Journal()
+    known = await (book.runs(host=host, limit=MOST_RUNS) if whole else book.listed(host=host))
     entries = [
         entry
-        for entry in await Journal().runs(host=host, limit=MOST_RUNS)
+        for entry in known
         if set(tags) <= set(entry.tags) and (not engine or entry.engine == engine)
         if not find or find.lower() in found_in(entry)
     ]
@@ -306,7 +310,7 @@ def _words(value: object) -> str:
 
 def _differences(a: RunEntry, b: RunEntry) -> tuple[Difference, ...]:
     found = [Difference("host", a.host, b.host)] if a.host != b.host else []
-    for name in ("profile", "package", "patches_on", "gpus", "git"):
+    for name in ("profile", "package", "patches_on", "loaded", "gpus", "git"):
         if a.identity.get(name) != b.identity.get(name):
             found.append(Difference(name, a.identity.get(name), b.identity.get(name)))
     found += _of_mapping("argument", asked_for(a), asked_for(b))

@@ -11,13 +11,15 @@ from typing import Any
 from console.domain import readiness
 from console.domain.run import UP, Run, RunPhase
 from console.domain.server import HostServer, Role
+from console.domain.text import clean
+from console.engines.registry import engine
 from console.errors import AlreadySoError, RefusedError, RemoteError
 from console.operations import activities, running, server, servers, standing, stopping
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 from console.operations.server_words import Stake
 
-UNPROVEN = "what it has loaded is not proven: nothing was written down when it started"
+UNPROVEN = "unknown which bytes it had loaded: nothing was written down when it started"
 
 
 async def look(desk: Desk, run: Run) -> Run:
@@ -73,6 +75,7 @@ def _judged(run: Run, state: Mapping[str, Any], reading: running.Reading, answer
         "operator": run.operator,
         "started_at": run.started_at,
         "versions": dict(run.versions),
+        "loaded": run.loaded,
     }
     told = running.run_with(run, {**state, "record": record}, reading, answers=answer)
     if not reading.watch.ready and answer is not None:
@@ -105,8 +108,27 @@ async def attach(desk: Desk, pid: int) -> Run:
     else:
         _must_serve(found)
         run = await look(desk, servers.as_run(found))
+        run = replace(run, loaded=await _loaded(desk, found))
     desk.store.update(run=run)
     return run
+
+
+async def _loaded(desk: Desk, found: HostServer) -> str:
+    """Return what the times of its package's files tell of the bytes that a server had loaded."""
+    args = {
+        "pid": found.process.pid,
+        "start_ticks": found.process.start_ticks,
+        "package": engine(found.engine).package,
+    }
+    told = (await desk.link.call("loaded_since", args)).result
+    folder, count, touched = clean(told["folder"]), int(told["files"]), int(told["touched"])
+    if not folder or not count:
+        return UNPROVEN
+    if not touched:
+        return f"{folder} unchanged since before it started ({count:,} files, as it was looked at)"
+    names = ", ".join(clean(name) for name in told["names"])
+    more = f" and {touched - len(told['names'])} more" if touched > len(told["names"]) else ""
+    return f"{UNPROVEN}, and since then was written or put into {folder}: {names}{more}"
 
 
 async def adopt(desk: Desk, pid: int) -> Run:
@@ -138,7 +160,7 @@ async def adopt(desk: Desk, pid: int) -> Run:
         "owner": found.user,
         "log": found.log,
         "output": found.output,
-        "unproven": UNPROVEN,
+        "loaded": (loaded := await _loaded(desk, found)),
         "versions": dict(servers.as_run(found).versions),
     }
     args = {
@@ -158,7 +180,7 @@ async def adopt(desk: Desk, pid: int) -> Run:
             raise
         run = await server.find_run(desk, str(state["record"]["id"]))
         desk.store.update(run=run)
-        done(f"run {run.id}; {UNPROVEN}")
+        done(f"run {run.id}; {loaded}")
     return run
 
 

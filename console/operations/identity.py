@@ -51,6 +51,7 @@ async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
         "resolved": {name: REDACTED if value and is_secret(name, value) else value for name, value in resolved.items()},
         "patches_on": list(run.patches_on),
         "hashes": {one.path: one.sha256 for one in run.hashes},
+        "loaded": run.loaded or None,
         "ready_s": None if run.ready_at is None else round(max(0.0, run.ready_at - run.started_at), 1),
         "versions": dict(run.versions),
         "package": None if snapshot.package is None else snapshot.package.version,

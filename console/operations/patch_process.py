@@ -54,7 +54,7 @@ def warnings(scene: Scene, item: PatchPlan, run: Run | None) -> tuple[str, ...]:
     launcher = run.argv[0] if run is not None and run.phase not in process.GONE and run.argv else ""
     asked = scene.package.interpreter
     if launcher.startswith("/") and asked.startswith("/") and posixpath.dirname(launcher) != posixpath.dirname(asked):
-        found.append(f"run {run.id if run else ''} was started by {launcher}, and {asked} is what was asked here")
+        found.append(f"{process.named(run)} was started by {launcher}, and {asked} is what was asked here")
     if scene.package.layer:
         found.append(f"{scene.package.folder} lies in the {scene.package.layer}: what is written there goes with it")
     return (*found, *shared(scene, item))
@@ -88,10 +88,10 @@ def _other_copy(scene: Scene, run: Run | None) -> str:
     here = str(scene.told.get("root") or scene.package.folder).rstrip("/")
     loads = {worker.loads for worker in _workers(scene) if worker.loads}
     if loads:
-        return "" if here in loads else f"run {run.id} loads {min(loads)}, not {scene.package.folder}"
+        return "" if here in loads else f"{process.named(run)} loads {min(loads)}, not {scene.package.folder}"
     launcher, asked = run.argv[0] if run.argv else "", scene.package.interpreter
     if launcher.startswith("/") and asked.startswith("/") and posixpath.dirname(launcher) != posixpath.dirname(asked):
-        return f"run {run.id} was started by {launcher}: what it loads cannot be told"
+        return f"{process.named(run)} was started by {launcher}: what it loads cannot be told"
     return ""
 
 
@@ -104,4 +104,5 @@ def _file_now(scene: Scene, file: str) -> process.FileNow:
     fact = (scene.told["files"].get(file) or {}) if scene.told.get("files") else {}
     data = scene.files.get(file)
     path = posixpath.join(scene.package.folder, file)
-    return process.FileNow(path, str(fact.get("real") or path), sha256(data), float(fact.get("mtime") or 0.0))
+    times = (float(fact.get("mtime") or 0.0), float(fact.get("ctime") or 0.0))
+    return process.FileNow(path, str(fact.get("real") or path), sha256(data), *times)

@@ -26,6 +26,13 @@ class FileNow:
     sha256: str
     """Empty for no file."""
     mtime: float = 0.0
+    ctime: float = 0.0
+    """Of the last change of content, name, mode or links: no copy and no `touch` sets it back."""
+
+    @property
+    def touched(self) -> float:
+        """The moment from which on it is surely what it is now."""
+        return max(self.mtime, self.ctime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +88,13 @@ def judge(
         return (ProcessState.NEEDS_RESTART if at_start else ProcessState.UNKNOWN), why
     if at_start != (disk is DiskState.ON):
         was = "on" if at_start else "off"
-        return ProcessState.NEEDS_RESTART, f"it was {was} when run {run.id} started; {why}{_by_worker(files, workers)}"
+        return ProcessState.NEEDS_RESTART, f"it was {was} when {named(run)} started; {why}{_by_worker(files, workers)}"
     if disk is DiskState.OFF:
         return ProcessState.NOT_LOADED, why
     if lacking:
         return ProcessState.NOT_REACHED, f"on, but this profile never reaches it: {lacking}"
     if patch.evidence_log and patch.evidence_log in run.evidence:
-        return ProcessState.PROVEN, f"the log of run {run.id} says {patch.evidence_log!r}"
+        return ProcessState.PROVEN, f"the log of {named(run)} says {patch.evidence_log!r}"
     why += _by_worker(files, workers)
     missing = f"; its log has not said {patch.evidence_log!r}" if patch.evidence_log else ""
     return ProcessState.LOADED, f"{why}{missing}"
@@ -114,30 +121,49 @@ def _at_start(
 ) -> tuple[bool | None, str]:
     """Tell whether the patch was on when the run started."""
     hashes = {item.path: item.sha256 for item in run.hashes}
+    unrecorded = []
     for file in files:
         known = hashes.get(file.path, hashes.get(file.real))
         name = file.path.rpartition("/")[2]
-        if known is None and file.sha256 and file.mtime < run.started_at:
-            continue  # not recorded, and not written since
+        if known is None and file.sha256 and file.touched < run.started_at:
+            unrecorded.append(file)
+            continue
         if known is None:
             if run.patches_on:
-                return patch.name in run.patches_on, f"{name} has changed since run {run.id} started"
+                return patch.name in run.patches_on, f"{name} has changed since {named(run)} started"
             if switches:
                 return _by_journal(run, switches)
-            return None, f"run {run.id} did not record {name}, and it was written since"
+            return None, _unknown(file, name, run)
         if known != file.sha256:
             was = f"{known[:8]} at launch" if known else "not there at launch"
             return patch.name in run.patches_on, f"{name} was {was}, is {file.sha256[:8] or 'gone'} now"
-    return disk is DiskState.ON, f"{_names(files)} as at launch of run {run.id}"
+    if unrecorded:
+        return disk is DiskState.ON, f"{_names(files)} unchanged since before {named(run)} started"
+    return disk is DiskState.ON, f"{_names(files)} as at launch of {named(run)}"
+
+
+def _unknown(file: FileNow, name: str, run: Run) -> str:
+    """Tell why nothing says which bytes of a file a process had loaded."""
+    what = "was written since" if file.mtime >= run.started_at else "was put there or touched since"
+    if not file.sha256:
+        what = "is not there now"
+    return f"unknown which bytes it loaded: nothing noted {name} when {named(run)} started, and it {what}"
 
 
 def _by_journal(run: Run, switches: Sequence[tuple[float, str]]) -> tuple[bool, str]:
     """Tell from the host's journal whether a patch was on at a start."""
     before = [(when, verb) for when, verb in switches if when <= run.started_at]
     if before:
-        return before[-1][1] == "apply", f"the last {before[-1][1]} before run {run.id} started says so"
+        return before[-1][1] == "apply", f"the last {before[-1][1]} before {named(run)} started says so"
     verb = switches[0][1]
-    return verb != "apply", f"the host's journal has its first {verb} after run {run.id} started"
+    return verb != "apply", f"the host's journal has its first {verb} after {named(run)} started"
+
+
+def named(run: Run | None) -> str:
+    """Return a run by its number, a server without one by its process."""
+    if run is None or run.id or run.process is None:
+        return f"run {run.id if run else ''}".rstrip()
+    return f"pid {run.process.pid}"
 
 
 def unreached(requires: Requires, args: Mapping[str, object]) -> str:

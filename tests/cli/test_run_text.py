@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from console.cli.run_text import run_lines
+from console.cli.run_text import run_fields, run_lines
 from console.domain.run import Run, Rung, RunPhase
 
 RUN = Run(
@@ -42,6 +42,7 @@ def test_a_port_that_nobody_knows_is_no_number(phase: RunPhase, port: int, word:
             replace(RUN, phase=RunPhase.EXITED, stopped_by="ada"),
             "nobody noted when, no exit status was left, stopped by ada",
         ),
+        (replace(RUN, phase=RunPhase.FAILED), "not noted so far: what has failed may still be ending"),
         (replace(RUN, phase=RunPhase.LOST), "nobody noted when, no exit status was left"),
         (
             replace(RUN, phase=RunPhase.FAILED, ended_at=60.0, exit_status=0),
@@ -50,7 +51,7 @@ def test_a_port_that_nobody_knows_is_no_number(phase: RunPhase, port: int, word:
     ],
 )
 def test_an_end_says_what_is_known_of_it(run: Run, end: str | None) -> None:
-    told = [line.partition("ended")[2].strip() for line in run_lines(run) if line.startswith("  ended ")]
+    told = [line.partition("ended ")[2].strip() for line in run_lines(run) if line.startswith("  ended ")]
     assert told == ([] if end is None else [end])
 
 
@@ -62,3 +63,10 @@ def test_a_run_that_is_over_says_at_which_step(phase: RunPhase, said: str) -> No
     ladder = (Rung("weights", 1.0, 2.5), Rung("kv cache", 2.5))
     steps = [line.split() for line in run_lines(replace(RUN, phase=phase, ladder=ladder)) if " s  " in line]
     assert steps == [["1.0", "s", "weights", "1.5", "s"], ["2.5", "s", "kv", "cache", *said.split()]]
+
+
+def test_what_an_adopted_run_had_loaded_is_told_as_far_as_it_is_known() -> None:
+    told = "/e/sglang unchanged since before it started (9 files, as it was looked at)"
+    run = replace(RUN, phase=RunPhase.READY, launched=False, loaded=told)
+    assert f"  loaded    {told}" in list(run_lines(run))
+    assert run_fields(run)["loaded"] == told and run_fields(RUN)["loaded"] is None

@@ -98,6 +98,7 @@ async def test_a_stranger_is_found_looked_at_adopted_and_then_stopped_as_ours(
     assert (run.id, run.adopted, run.phase, run.log) == ("", False, RunPhase.READY, str(stranger.log))
     assert [rung.name for rung in run.ladder][-1] == "ready"
     assert desk.store.snapshot.run == run
+    assert run.loaded.startswith(f"{FAKE / 'sglang'} unchanged since before it started (")
     assert (await server.resolved_arguments(desk, run))["tp_size"] == 2
     asked = servers.asked_for(run.argv, run.engine)
     assert (asked.launch.port, asked.launch.args["tp-size"]) == (stranger.port, 2)
@@ -109,7 +110,7 @@ async def test_a_stranger_is_found_looked_at_adopted_and_then_stopped_as_ours(
         await server.stop(desk, run)
     ours = await foreign.adopt(desk, stranger.pid)
     assert (ours.adopted, ours.launched, ours.phase, ours.log) == (True, False, RunPhase.READY, str(stranger.log))
-    assert (ours.hashes, ours.patches_on) == ((), ())
+    assert (ours.hashes, ours.patches_on, ours.loaded) == ((), (), run.loaded)
     with pytest.raises(AlreadySoError, match=f"is run {ours.id}"):
         await foreign.adopt(desk, stranger.pid)
     [known] = [each for each in await servers.found(desk, ask=False) if each.process.pid == stranger.pid]

@@ -85,10 +85,9 @@ async def test_a_server_of_another_copy_says_nothing_of_this_one(
 async def test_a_server_of_this_copy_is_judged_by_times_and_the_journal(
     desk: Desk, own: Path, package: Path, server: Server
 ) -> None:
-    for path in package.rglob("*.py"):
-        os.utime(path, (1_700_000_000, 1_700_000_000))
     status = await seen(desk, server)
-    assert status.loaded is ProcessState.NOT_LOADED and "as at launch" in status.process_reason
+    assert status.loaded is ProcessState.NOT_LOADED
+    assert "unchanged since before run r started" in status.process_reason
     await patches.apply(desk, "A")
     status = await seen(desk, server)
     assert status.loaded is ProcessState.NEEDS_RESTART
@@ -96,3 +95,15 @@ async def test_a_server_of_this_copy_is_judged_by_times_and_the_journal(
     assert "all 2 of its processes began before the write" in status.process_reason
     await patches.revert(desk, "A")
     assert (await seen(desk, server)).loaded is ProcessState.NOT_LOADED
+
+
+@pytest.mark.parametrize("server", ["this"], indirect=True)
+async def test_an_old_time_on_a_file_that_was_put_there_since_proves_nothing(
+    desk: Desk, own: Path, package: Path, server: Server
+) -> None:
+    for path in package.rglob("*.py"):  # as `cp -p`, `tar x` and `rsync -t` leave it
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    status = await seen(desk, server)
+    assert status.loaded is ProcessState.UNKNOWN
+    assert status.process_reason.startswith("unknown which bytes it loaded: nothing noted ")
+    assert status.process_reason.endswith(" when run r started, and it was put there or touched since")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from console.domain.patch import DiskState, Patch, ProcessState, Requires
-from console.domain.run import FileHash, Run, RunPhase
+from console.domain.run import FileHash, ProcessId, Run, RunPhase
 from console.patching.process import FileNow, Worker, arguments, judge, unreached
 
 NEEDS = Requires({"moe-runner-backend": "flashinfer_cutlass"}, ("disable-flashinfer-autotune",))
@@ -53,6 +53,27 @@ def run(phase: RunPhase = RunPhase.READY, sha: str = "1", patches: tuple[str, ..
 def test_a_run_that_ended_has_nothing(phase: RunPhase) -> None:
     state, _ = judge(Patch("p"), DiskState.ON, [FileNow("/pkg/a.py", "/pkg/a.py", "1")], run(phase), {})
     assert state is ProcessState.NO_SERVER
+
+
+def test_an_adopted_run_says_unchanged_or_unknown_and_never_as_at_launch() -> None:
+    adopted = Run("r", "", "sglang", "/", "/l", 1, 100.0, phase=RunPhase.READY, launched=False)
+    old, copied = FileNow("/p/b.py", "/p/b.py", "1", 50.0, 60.0), FileNow("/p/b.py", "/p/b.py", "1", 50.0, 150.0)
+    assert judge(Patch("p"), DiskState.ON, [old], adopted, {}) == (
+        ProcessState.LOADED,
+        "b.py unchanged since before run r started",
+    )
+    assert judge(Patch("p"), DiskState.ON, [copied], adopted, {}) == (
+        ProcessState.UNKNOWN,
+        "unknown which bytes it loaded: nothing noted b.py when run r started, and it was put there or touched since",
+    )
+
+
+def test_a_server_without_a_number_is_named_by_its_pid() -> None:
+    theirs = Run(
+        "", "", "sglang", "", "/l", 1, 100.0, process=ProcessId(4711, 1, 0), adopted=False, phase=RunPhase.READY
+    )
+    _, why = judge(Patch("p"), DiskState.ON, [FileNow("/p/b.py", "/p/b.py", "1", 150.0)], theirs, {})
+    assert "when pid 4711 started, and it was written since" in why
 
 
 def test_a_file_that_was_not_recorded_is_judged_by_its_time() -> None:

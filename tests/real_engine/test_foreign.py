@@ -215,6 +215,8 @@ async def test_an_sglang_of_somebody_else_is_found_attached_adopted_and_stopped(
             ("sampling-backend", "flashinfer", "pytorch")
         ]
         adopted = await foreign.adopt(desk, started.pid)
+        [package] = bay.python.parents[1].glob("lib/python3*/site-packages/sglang")
+        assert adopted.loaded.startswith(f"{package} unchanged since before it started (")
         assert adopted.adopted and not adopted.launched and adopted.phase is RunPhase.READY
         async with http_client(desk.link, adopted.port, timeout_s=120.0) as client:
             body = {"model": "tiny", "prompt": "Once", "max_tokens": 5, "ignore_eos": True}

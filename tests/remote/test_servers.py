@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -325,6 +326,35 @@ async def test_what_follows_a_container_ends_with_the_outpost(runtime: Path) -> 
 async def test_a_runtime_that_is_not_there_is_named(local_link: HostLink) -> None:
     with pytest.raises(RemoteError, match="crictl is not on this host's PATH"):
         await local_link.call("read_log", {"path": "crictl:abc", "offset": 0, "length": 1})
+
+
+async def test_code_that_was_put_there_since_a_process_began_is_told_whatever_its_time(
+    local_link: HostLink, tmp_path: Path
+) -> None:
+    package = tmp_path / "engine"
+    package.mkdir()
+    for name in ("__init__.py", "a.py", "notes.txt"):
+        (package / name).write_text("")
+    code = "import sys, time; print(1, flush=True); time.sleep(600)"
+    time.sleep(0.05)  # a process's start is told in hundredths of a second
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment, cwd="/")
+    assert child.stdout is not None and child.stdout.readline()
+    args = {"pid": child.pid, "start_ticks": processes.start_ticks(child.pid), "package": "engine"}
+    try:
+        whole = {"folder": str(package), "files": 2, "touched": 0, "names": []}
+        assert (await local_link.call("loaded_since", args)).result == whole
+        (package / "notes.txt").write_text("no code")
+        (package / "b.py").write_text("")
+        os.utime(package / "b.py", (1, 1))
+        told = {**whole, "files": 3, "touched": 1, "names": ["b.py"]}
+        assert (await local_link.call("loaded_since", args)).result == told
+        other = (await local_link.call("loaded_since", {**args, "package": "nowhere_to_be_found"})).result
+        assert (other["folder"], other["files"]) == ("", 0)
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
 
 
 async def test_adopting_keeps_names_and_refuses_twice(

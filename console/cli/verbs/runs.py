@@ -100,7 +100,7 @@ async def list_runs(args: argparse.Namespace, desk: Desk | None, out: Output) ->
         out.document(runs=[_plain(entry, whole=False) for entry in entries])
         return 0 if entries else 1
     for entry in entries:
-        ladder = ", ".join(str(number) for number in sorted({one.concurrency_limit for one in entry.measurements}))
+        ladder = ", ".join(map(str, entry.rungs))
         badge = f" [{entry.badge}]" if entry.badge else ""
         out.line(
             f"{entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {when(entry.started_at)}"
@@ -132,7 +132,10 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
     )
     if entry.tags or entry.note:
         out.line(f"  {' '.join(f'#{tag}' for tag in entry.tags)}  {entry.note}".rstrip())
-    for name, value in (*((one, entry.identity.get(one)) for one in ("package", "patches_on")), ("git", _git(entry))):
+    for name, value in (
+        *((one, entry.identity.get(one)) for one in ("package", "patches_on", "loaded")),
+        ("git", _git(entry)),
+    ):
         if value:
             out.line(f"  {name}: {', '.join(value) if isinstance(value, list) else value}")
     base, since = await machine.since_base(entry)
@@ -214,7 +217,11 @@ async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) 
         raise UsageError(f"runs export: --requests has no form {'telemetry' if args.telemetry else form}", hint="jsonl or csv")  # fmt: skip
     if args.telemetry or form in PICTURES:
         return await export_telemetry(args, form, out)
-    entries = (await find_run(args.run, host=_host(args)),) if args.run else await listed(host=_host(args) or None)
+    entries = (
+        (await find_run(args.run, host=_host(args)),)
+        if args.run
+        else await listed(host=_host(args) or None, whole=True)
+    )
     if args.requests:
         rows = [row for entry in entries for row in await requests_of(entry)]
     else:
@@ -281,5 +288,5 @@ def _plain(entry: RunEntry, *, whole: bool) -> dict[str, Any]:
             {**dataclasses.asdict(one), "started_at": when(one.started_at)} for one in entry.measurements
         ]
     else:
-        found["measurements"] = len(entry.measurements)
+        found["measurements"] = entry.measured
     return found

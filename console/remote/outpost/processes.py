@@ -299,7 +299,7 @@ def _entry(pid: int) -> dict[str, Any] | None:
         "group": int(fields[2]),
         "session": int(fields[3]),
         "start_ticks": int(fields[19]),
-        "started_at": _moment(int(fields[19])),
+        "started_at": started_at(int(fields[19])),
         "rss_mib": int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1048576,
         "uid": uid,
         "user": user_name(uid),
@@ -331,7 +331,7 @@ def link_of(path: str) -> str:
         return ""
 
 
-def _moment(ticks: int) -> Any:
+def started_at(ticks: int) -> Any:
     """Return the wall clock of a start time in ticks after boot; `None` where the clock cannot be read."""
     try:
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")

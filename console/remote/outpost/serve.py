@@ -33,6 +33,7 @@ from . import (
     tail,
     transaction,
     trees,
+    untouched,
     wire,
 )
 from .calls import Call, Fault, Operation, fault_of
@@ -66,6 +67,7 @@ ROOMS = (
     tail,
     transaction,
     trees,
+    untouched,
 )
 
 

@@ -122,6 +122,7 @@ def _file(keep: Keep, path: str, bodies: List[bytes]) -> Optional[Dict[str, Any]
         "sha256": digest(data),
         "size": len(data),
         "mtime": state.st_mtime,
+        "ctime": state.st_ctime,
         "real": full,
         "refusal": refusal,
         "links": state.st_nlink,
