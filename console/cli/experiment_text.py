@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from console.cli.output import when
 from console.domain.experiment import METRICS, ArmOutcome, ExperimentState, Rated, Verdict
 from console.domain.text import dash
-from console.operations.experiment_words import change_words, rollback_words
+from console.operations.experiment_words import change_words, rollback_words, search_words
 
 if TYPE_CHECKING:
     from console.operations.experiments import Plan
@@ -33,6 +33,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             yield f"  {'':<22} same arm as {arm.same_as}: {arm.reason}; not measured"
         elif arm.name in problems:
             yield f"  {'':<22} cannot be measured: {problems[arm.name]}"
+    if spec.search is not None:
+        yield from (f"  {line}" for line in search_words(spec.search))
     yield ""
     for number, (stage, arms) in enumerate(plan.order, 1):
         yield f"  {number:>3}  {' → '.join(arms)}" + (f"   [{stage}]" if stage not in arms else "")

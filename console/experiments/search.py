@@ -24,6 +24,11 @@ Point = Mapping[str, str | int | float | bool]
 OWNER = "owner"
 CAUSE = "cause"
 LAUNCH = "launch"
+FAILED = "failed"
+AGAIN = "again"
+"""Marks a point that the sampler proposed although it was measured before: it costs no launch and is no trial."""
+AGAIN_MOST = 50
+"""A sampler that proposes so many known points one after the other has seen the space."""
 BASELINE = "baseline"
 PRUNE_AFTER = 4
 """Finished trials that a pruner must have seen."""
@@ -83,12 +88,24 @@ class Search:
     def done(self) -> int:
         """Trials that ended, whoever measured them; the base is one of them."""
         running = self._optuna.trial.TrialState.RUNNING
-        return sum(trial.state != running for trial in self.study.get_trials(deepcopy=False))
+        return sum(trial.state != running for trial in self._trials())
 
     @property
     def begun(self) -> int:
         """Trials that ended or are being measured somewhere."""
-        return len(self.study.get_trials(deepcopy=False))
+        return len(self._trials())
+
+    @property
+    def seen_whole(self) -> bool:
+        """Whether every point of the space was tried, or the sampler finds no other any more."""
+        every = size(self.spec.space)
+        tried = {tuple(sorted(trial.params.items())) for trial in self._trials() if trial.params}
+        latest = self.study.get_trials(deepcopy=False)[-AGAIN_MOST:]
+        stuck = len(latest) == AGAIN_MOST and all(trial.user_attrs.get(AGAIN) for trial in latest)
+        return stuck or (every is not None and len(tried) >= every)
+
+    def _trials(self) -> list[Any]:
+        return [one for one in self.study.get_trials(deepcopy=False) if not one.user_attrs.get(AGAIN)]
 
     def clear_left_over(self) -> int:
         """Tell the study that what this owner was measuring when it was cut off came to nothing; return how many."""
@@ -125,9 +142,18 @@ class Search:
         self.study.tell(trial, list(values))
 
     def tell_failed(self, trial: optuna.Trial, cause: str) -> None:
-        """Tell that a point could not be measured, and why."""
-        trial.set_user_attr(CAUSE, cause)
-        self.study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+        """Tell that a point could not be measured, and why.
+
+        Samplers pass over what Optuna calls failed and propose the same again; a pruned trial without a value is the
+        worst that they know of.
+        """
+        trial.set_user_attr(FAILED, True)
+        self.tell_pruned(trial, cause)
+
+    def tell_again(self, trial: optuna.Trial) -> None:
+        """Tell that a point is an old one, whose outcome the study has."""
+        trial.set_user_attr(AGAIN, True)
+        self.tell_pruned(trial, "known")
 
     def tell_pruned(self, trial: optuna.Trial, cause: str) -> None:
         """Tell that a point was given up early."""
@@ -141,14 +167,14 @@ class Search:
         trial.report(value, step)
         return bool(trial.should_prune())
 
-    def known(self, launch: str) -> tuple[str, Sequence[float] | None, str]:
-        """Return what an equal launch came to before: `complete`, `fail`, or empty; its values, its cause."""
-        for trial in self.study.get_trials(deepcopy=False):
-            if trial.user_attrs.get(LAUNCH) == launch and trial.state.is_finished():
-                state = trial.state.name.lower()
-                if state in ("complete", "fail"):
-                    return state, trial.values, str(trial.user_attrs.get(CAUSE, ""))
-        return "", None, ""
+    def known(self, launch: str) -> bool:
+        """Return whether an equal launch was measured before, failed, or is being measured; not one that was cut off."""
+        states = self._optuna.trial.TrialState
+        return any(
+            trial.user_attrs.get(LAUNCH) == launch
+            and (trial.user_attrs.get(FAILED) or trial.state in (states.COMPLETE, states.RUNNING))
+            for trial in self.study.get_trials(deepcopy=False)
+        )
 
     def best(self, count: int = 3) -> list[tuple[int, Point, Sequence[float]]]:
         """Return the best points (number, point, values), those of the front where there are several objectives."""
@@ -167,14 +193,14 @@ class Search:
         return [
             {
                 "trial": trial.number,
-                "state": trial.state.name.lower(),
+                "state": _state(trial),
                 "values": trial.values,
                 "point": dict(trial.params),
                 "owner": trial.user_attrs.get(OWNER, ""),
                 "cause": trial.user_attrs.get(CAUSE, ""),
                 "baseline": bool(trial.user_attrs.get(BASELINE)),
             }
-            for trial in self.study.trials
+            for trial in self._trials()
         ]
 
     def _sampler(self) -> Any:
@@ -200,6 +226,25 @@ class Search:
             step = int(one.step or 1)
             return distributions.IntDistribution(int(one.low), int(one.high), one.log, step)
         return distributions.FloatDistribution(one.low, one.high, one.log, one.step)
+
+
+def _state(trial: Any) -> str:
+    return "fail" if trial.user_attrs.get(FAILED) else str(trial.state.name).lower()
+
+
+def size(space: Sequence[Dimension]) -> int | None:
+    """Return how many points a space has; `None` where a dimension is continuous."""
+    found = 1
+    for one in space:
+        if one.choices:
+            found *= len(one.choices)
+            continue
+        assert one.low is not None and one.high is not None
+        step = one.step or (1 if one.whole else None)
+        if step is None:
+            return None
+        found *= int((one.high - one.low) / step + 1e-9) + 1
+    return found
 
 
 def key(one: Dimension) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
-from console.domain.experiment import ArmOutcome, Rated
+from console.domain.experiment import METRICS, ArmOutcome, Dimension, Rated, SearchSpec
+from console.experiments.search import size
 
 
 def change_words(rung: Rated, few: str) -> str:
@@ -23,6 +27,29 @@ def rollback_words(arm: ArmOutcome) -> str:
         return ""
     ready = f", {arm.rolled_back_to} relaunched, ready {_clock(arm.relaunched_at)}" if arm.relaunched_at else ""
     return f"rolled back {_clock(arm.rolled_back_at)}{ready}"
+
+
+def search_words(search: SearchSpec) -> Iterator[str]:
+    """Yield how a space is walked, then its dimensions, one a line."""
+    points = size(search.space)
+    space = "a continuous space" if points is None else f"a space of {points:,} point{'s'[: points != 1]}"
+    aims = " against ".join(METRICS[one].title for one in search.objectives)
+    early = ", hopeless ones given up early" if search.prune and len(search.objectives) == 1 else ""
+    yield f"{search.sampler} searches {space} for {aims}: {search.trials} trials at most, the base before them{early}"
+    for one in search.space:
+        yield f"  {f'--{one.name}' if one.kind == 'args' else one.name:<30} {_range(one)}"
+
+
+def search_data(search: SearchSpec) -> dict[str, Any]:
+    """Return the same as plain data."""
+    return {**asdict(search), "points": size(search.space)}
+
+
+def _range(one: Dimension) -> str:
+    if one.choices:
+        return ", ".join(map(str, one.choices))
+    step = "" if one.step is None else f" by {one.step:g}"
+    return f"{one.low:g} … {one.high:g}{step}{' on a log scale' * one.log}"
 
 
 def _clock(epoch_s: float) -> str:

@@ -23,6 +23,7 @@ from console.journal import experiments as entries
 from console.journal.book import Journal
 from console.operations import patches
 from console.operations.desk import Desk
+from console.operations.experiment_words import search_data
 from console.operations.running import LIVING
 
 if TYPE_CHECKING:
@@ -203,12 +204,15 @@ def _walked(
         if open_arms:
             arms = (parent, *open_arms)
             order += _blocks(rules, parent, rules.repeats, arms)
+    if spec.search is not None:
+        order += _blocks(rules, BASE, rules.repeats, (BASE, "the winner"))
     if order and rules.confirm:
         order += _blocks(rules, "winner, measured afresh", rules.confirm, (BASE, "the winner"))
     walked = [arm for _, block in order for arm in block]
     switches = sum(one != other for one, other in zip(["", *walked], walked, strict=False))
     launches = len(walked) if spec.relaunch == "each" else switches
-    return len(walked), launches, tuple(order)
+    points = spec.search.trials + 1 if spec.search is not None else 0  # the base is one of them
+    return points + len(walked), points + launches, tuple(order)
 
 
 def _blocks(rules: Rules, stage: str, count: int, arms: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
@@ -291,6 +295,7 @@ def plain_plan(plan: Plan) -> dict[str, Any]:
             }
             for arm in plan.arms
         ],
+        "search": None if plan.spec.search is None else search_data(plan.spec.search),
         "order": [{"stage": stage, "arms": list(arms)} for stage, arms in plan.order],
         "measurements": plan.visits,
         "restarts": plan.launches,

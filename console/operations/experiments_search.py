@@ -132,10 +132,17 @@ class _Searching(experiments_run.Work):
             yield self.state()
             await self._base()
         while self.study.begun < self.search.trials + 1:
+            if await asyncio.to_thread(lambda: self.study.seen_whole):
+                self.desk.say("every point of the space was tried")
+                break
+            number = self.study.begun
             trial = await asyncio.to_thread(self.study.ask)
-            self.step = f"trial {trial.number} of {self.search.trials}: {_point(trial.params)}"
+            arm = self._arm(trial)
+            if arm is None:
+                continue
+            self.step = f"trial {number} of {self.search.trials}: {_point(trial.params)}"
             yield self.state()
-            await self._trial(trial)
+            await self._trial(trial, arm)
         await through(self.desk, lambda: self.enter(BASE, "search"))
         await self.diary("left", {"arm": BASE}, f"base: run {self.progress.run} is ready; the search is over")
         await self.finish()
@@ -149,19 +156,20 @@ class _Searching(experiments_run.Work):
             raise ConsoleError(f"search {self.spec.name}: the base could not be measured", why)
         await asyncio.to_thread(self.study.tell_base, base_point(self.search.space, self.spec.base), values)
 
-    async def _trial(self, trial: optuna.Trial) -> None:
+    def _arm(self, trial: optuna.Trial) -> Arm | None:
+        """Return a point as an arm; `None` when an equal launch was measured before, or failed."""
         arm = arm_of(f"trial-{trial.number}", trial.params, self.search.space)
         [_, resolved] = resolving.resolve(replace(self.spec, arms=(arm,)), find_patch)
         launch = resolving.launch_key(resolved.profile, find_patch)
-        state, known, cause = self.study.known(launch)
+        known = self.study.known(launch)
         trial.set_user_attr(LAUNCH, launch)
-        if state == "fail":
-            self.study.tell_failed(trial, f"as before: {cause}")
-            return
-        if state == "complete" and known is not None:
-            self.study.tell(trial, known)
-            return
+        if known:
+            self.study.tell_again(trial)
+            return None
         self.arms[arm.name] = resolved
+        return resolved
+
+    async def _trial(self, trial: optuna.Trial, arm: Arm) -> None:
         try:
             await through(self.desk, lambda: self.enter(arm.name, "search"))
             done = await self._rungs(arm.name, trial)

@@ -14,6 +14,7 @@ from console.config.paths import find_patch
 from console.config.secrecy import REDACTED, is_secret
 from console.domain.patch import DiskState
 from console.domain.profile import SLURM, Profile
+from console.domain.run import LIVING
 from console.engines import demands
 from console.engines.registry import engine
 from console.engines.sglang.demands import demands as sglang_demands
@@ -244,7 +245,7 @@ async def _on_host(
     if taken := launching.name_taken(met.unit):
         found.append(Finding(WARNING, "launch.docker.name", taken))
     found += [Finding(WARNING, "launch.via", text) for text in met.unit.get("warnings") or ()]
-    for owner in met.listeners:
+    for owner in () if _is_ours(desk, profile) else met.listeners:
         who = f"pid {owner['pid']} ({owner['user']})" if owner["pid"] else str(owner["user"])
         found.append(Finding(WARNING, "launch.port", f"port {profile.launch.port} is taken now by {who}"))
     if holders := met.gpu_processes:
@@ -259,6 +260,12 @@ async def _on_host(
     elsewhere = profile.launch.via == SLURM  # the node is not known before
     count = len(cards) if cards and model_folder(profile) and not elsewhere else None
     return found + await _states(desk, profile), demands.model_facts(said), count
+
+
+def _is_ours(desk: Desk, profile: Profile) -> bool:
+    """Whether the run that is shown has the port: a restart stops it first."""
+    run = desk.store.snapshot.run
+    return run is not None and run.adopted and run.phase in LIVING and run.port == profile.launch.port
 
 
 def model_folder(profile: Profile) -> str:

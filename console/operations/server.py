@@ -105,9 +105,9 @@ async def restart(desk: Desk, *, grace_s: float = 15.0, force: bool = False, agr
     """
     profile = desk.must_profile()
     desk.must_write("serve restart")
+    living = await status(desk)
     await fitness.looked(desk, profile, force=force)
     launching.environment(profile)
-    living = await status(desk)
     if living is not None and living.phase in LIVING:
         if agreed is not None and living.key != agreed:
             raise RefusedError(

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from console.domain.experiment import ExperimentState, Verdict
+from console.cli.experiment_text import plan_lines
+from console.domain.experiment import Dimension, ExperimentState, Verdict
 from console.domain.profile import Profile
 from console.errors import ConsoleError, FormatError, RefusedError
-from console.experiments.search import Search, base_point, need_optuna
+from console.experiments.search import Search, base_point, need_optuna, size
 from console.operations import experiments, experiments_search
 from console.operations.desk import Desk
 from tests.experiments.conftest import Killed, World, desk_on
@@ -86,6 +87,40 @@ async def test_a_point_that_does_not_start_is_told_as_failed_and_not_tried_twice
     assert failed, [(row["trial"], row["state"], row["cause"], row["point"], row["values"]) for row in rows]
     assert all("out of memory" in row["cause"] for row in failed)
     assert all(row["point"]["args.max-running-requests"] == 1024 for row in failed)
+
+
+async def test_a_space_that_was_seen_whole_is_left(desk: Desk, world: World, space: Path) -> None:
+    """Points that failed are proposed again and again: they cost neither a launch nor a trial."""
+    text = space.read_text()
+    space.write_text(text[: text.index("[search.args")] + "[search.args.max-running-requests]\nchoices = [32, 1024]\n")
+    world.speed = lambda profile, on: 800.0 + float(str(profile.launch.args["max-running-requests"]))
+    world.dies = lambda profile, on: "out of memory" if profile.launch.args["max-running-requests"] == 1024 else ""
+    await run(desk, space)
+    rows = study(space).rows()
+    assert [row["state"] for row in rows[1:]].count("fail") == 1 and len(rows) == 3
+    assert study(space).seen_whole
+
+
+@pytest.mark.parametrize(
+    ("dimension", "points"),
+    [
+        (Dimension("args", "x", choices=("a", "b")), 2),
+        (Dimension("args", "x", low=1, high=4), 4),
+        (Dimension("args", "x", low=1, high=10, step=3), 4),
+        (Dimension("args", "x", low=0.1, high=0.3, step=0.1, whole=False), 3),
+        (Dimension("args", "x", low=0.1, high=0.3, whole=False), None),
+    ],
+)
+def test_points_of_a_space(dimension: Dimension, points: int | None) -> None:
+    assert size([dimension]) == points
+    assert size([dimension, Dimension("env", "Y", choices=("1", "2", "3"))]) == (points and 3 * points)
+
+
+async def test_a_plan_tells_the_space(desk: Desk, space: Path) -> None:
+    plan = await experiments.plan(None, experiments.load(str(space)))
+    assert (plan.visits, plan.launches) >= (9, 9)
+    told = "\n".join(plan_lines(plan))
+    assert "8 trials at most" in told and "--max-running-requests" in told and "at most 0 measurements" not in told
 
 
 async def test_killed_in_a_trial_it_goes_on_with_the_same_study(

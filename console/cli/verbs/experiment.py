@@ -223,7 +223,8 @@ async def _followed(states: Any, out: Output) -> int:
         async for told in steps:
             if told.step and told.step != said:
                 said = told.step
-                out.say(f"{told.done + 1} of {max(told.planned, told.done + 1)}: {told.step}")
+                place = f"{told.done + 1} of {max(told.planned, told.done + 1)}: " if told.planned else ""
+                out.say(place + told.step)
             for arm in told.outcomes:
                 if arm.against and arm.verdict is not Verdict.OPEN and arm.name not in settled:
                     settled.add(arm.name)

@@ -162,7 +162,7 @@ def _standing(told: ExperimentState, width: int) -> Row:
         return [(" ✓ done", "good"), (f" · {told.done} measurements · {told.verdict}", "dim")]
     share = told.done / told.planned if told.planned else 0.0
     live = "" if told.live_tok_s is None else f"  {dash(told.live_tok_s)} tok/s"
-    count = f" {told.done} of {told.planned}  "
+    count = f" {told.done} of {told.planned}  " if told.planned else "  "
     if not told.step:
         return [(" ", ""), *bar(share, 12), (count, "dim"), ("interrupted: ", "warn"), ("u", "accent"),
                 (" goes on, ", "dim"), ("a", "accent"), (" brings the base back", "dim")]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from console.domain.experiment import BASE, METRICS, Arm, Block
 from console.domain.text import clean
+from console.operations.experiment_words import search_words
 from console.ui.drawing import Span, fit, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def plan_rows(plan: Plan, width: int) -> Iterator[Row]:
     yield [("  A ", "accent"), (fit("base", NAME), "strong"), (f" {clean(spec.base.name)} as it is", "dim")]
     for number, arm in enumerate(plan.arms[1:], 1):
         yield from _arm(plan, number, arm, width)
+    for line in search_words(spec.search) if spec.search is not None else ():
+        yield from wrapped(clean(line), width, "", 2)
     yield []
     yield from _order(plan, width)
 
