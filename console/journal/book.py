@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from console.domain.measurement import Measurement
 from console.domain.patch import WriteReceipt
-from console.errors import ConsoleError
+from console.journal.listing import listed
 from console.journal.records import RunEntry, WriteEntry, measurement_data, measurement_from
 from console.journal.remarks import remarks_of
 from console.journal.requests import packed
+from console.journal.trouble import NewerError, cannot_be_written, trouble
 
 T = TypeVar("T")
 
@@ -157,7 +158,11 @@ class Journal:
             found = db.execute(f"SELECT * FROM runs {where} ORDER BY started_at DESC LIMIT ?", (*values, limit))
             return tuple(_run(db, row) for row in found.fetchall())
 
-        return await self.transact(read)
+        return await self.read(read)
+
+    async def listed(self, *, host: str | None = None) -> tuple[RunEntry, ...]:
+        """Return every run for a list, the newest first: what was measured in brief, of its identity the patches."""
+        return await self.read(lambda db: listed(db, host))
 
     async def run(self, name: str) -> RunEntry | None:
         """Return the newest run of an id, or of `HOST:ID`."""
@@ -168,7 +173,7 @@ class Journal:
             row = db.execute(query, (run_id, host, host)).fetchone()
             return None if row is None else _run(db, row)
 
-        return await self.transact(read)
+        return await self.read(read)
 
     async def hosts_of(self, run_id: str) -> list[str]:
         """Return the hosts that have a run of this id, the newest run's first."""
@@ -177,7 +182,7 @@ class Journal:
             found = db.execute("SELECT host FROM runs WHERE id = ? ORDER BY started_at DESC", (run_id,))
             return [str(row["host"]) for row in found]
 
-        return await self.transact(read)
+        return await self.read(read)
 
     async def telemetry(self, number: int) -> list[list[Any]]:
         """Return the rows kept with a measurement."""
@@ -186,7 +191,7 @@ class Journal:
             row = db.execute("SELECT rows FROM telemetry WHERE number = ?", (number,)).fetchone()
             return [] if row is None else list(json.loads(zlib.decompress(row["rows"])))
 
-        return await self.transact(read)
+        return await self.read(read)
 
     async def writes(self, *, limit: int = 200) -> tuple[WriteEntry, ...]:
         """Return writes, the newest first."""
@@ -198,20 +203,46 @@ class Journal:
                 for row in found
             )
 
-        return await self.transact(read)
+        return await self.read(read)
 
     async def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some reading or writing as one transaction."""
         return await asyncio.to_thread(self._transaction, work)
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do some reading; what cannot be written, on a full disk or in a folder of others, is read all the same."""
+        return await asyncio.to_thread(self._reading, work)
 
     def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             with self._open() as db, db:
                 return work(db)
         except (sqlite3.Error, OSError) as error:
-            raise ConsoleError(
-                f"{self.path}: the journal cannot be used", str(error), "move the file away to start a new one"
-            ) from error
+            raise trouble(self.path, error) from error
+
+    def _reading(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            with self._open() as db, db:
+                return work(db)
+        except (sqlite3.Error, OSError) as error:
+            if cannot_be_written(error) and self.path.is_file():
+                with contextlib.suppress(sqlite3.Error), self._open_to_read() as db:
+                    return work(db)
+            raise trouble(self.path, error) from error
+
+    @contextlib.contextmanager
+    def _open_to_read(self) -> Iterator[sqlite3.Connection]:
+        """Open the file as it is; without its write-ahead log only where that holds nothing."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        still = "" if log.exists() and log.stat().st_size else "&immutable=1"
+        db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro{still}", uri=True, timeout=BUSY_S)
+        try:
+            db.row_factory = sqlite3.Row
+            if int(db.execute("PRAGMA user_version").fetchone()[0]) != len(MIGRATIONS):
+                raise sqlite3.DatabaseError("an older journal is brought up to date only where it can be written")
+            yield db
+        finally:
+            db.close()
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -229,7 +260,7 @@ class Journal:
     def _migrate(self, db: sqlite3.Connection) -> None:
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
         if version > len(MIGRATIONS):
-            raise sqlite3.DatabaseError(f"written by a newer tokwatt (version {version}, known {len(MIGRATIONS)})")
+            raise NewerError(f"written by a newer tokwatt (version {version}, known {len(MIGRATIONS)})")
         while version < len(MIGRATIONS):
             # BEGIN IMMEDIATE lets a second console wait here, and find the work done.
             db.execute("BEGIN IMMEDIATE")

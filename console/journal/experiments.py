@@ -114,7 +114,7 @@ async def find(journal: Journal, id_or_name: str, *, host: str | None = None) ->
         ).fetchone()
         return None if row is None else _entry(db, row)
 
-    return await journal.transact(read)
+    return await journal.read(read)
 
 
 async def unfinished(journal: Journal, host: str) -> tuple[ExperimentEntry, ...]:
@@ -124,7 +124,7 @@ async def unfinished(journal: Journal, host: str) -> tuple[ExperimentEntry, ...]
         found = db.execute("SELECT * FROM experiments WHERE host = ? AND finished = 0 ORDER BY number DESC", (host,))
         return tuple(_entry(db, row) for row in found.fetchall())
 
-    return await journal.transact(read)
+    return await journal.read(read)
 
 
 async def listed(journal: Journal, *, limit: int = 100) -> tuple[ExperimentEntry, ...]:
@@ -134,7 +134,7 @@ async def listed(journal: Journal, *, limit: int = 100) -> tuple[ExperimentEntry
         found = db.execute("SELECT * FROM experiments ORDER BY number DESC LIMIT ?", (limit,)).fetchall()
         return tuple(_entry(db, row) for row in found)
 
-    return await journal.transact(read)
+    return await journal.read(read)
 
 
 def _entry(db: sqlite3.Connection, row: sqlite3.Row) -> ExperimentEntry:

@@ -136,7 +136,7 @@ async def blocks_of(journal: Journal, host: str, run_id: str) -> tuple[Kept, ...
         )
         return tuple(Kept(*row) for row in found.fetchall())
 
-    return await journal.transact(read)
+    return await journal.read(read)
 
 
 async def recorded_s(journal: Journal) -> dict[tuple[str, str], float]:
@@ -146,7 +146,7 @@ async def recorded_s(journal: Journal) -> dict[tuple[str, str], float]:
         found = db.execute("SELECT host, run_id, SUM(ended - began) AS lasted FROM recordings GROUP BY host, run_id")
         return {(row["host"], row["run_id"]): row["lasted"] for row in found.fetchall()}
 
-    return await journal.transact(read)
+    return await journal.read(read)
 
 
 async def keep_marks(journal: Journal, host: str, run_id: str, marks: Iterable[KeptMark]) -> None:
@@ -164,7 +164,7 @@ async def marks_of(journal: Journal, host: str, run_id: str) -> tuple[KeptMark, 
         )
         return tuple(KeptMark(*row) for row in found.fetchall())
 
-    return await journal.transact(read)
+    return await journal.read(read)
 
 
 async def introduce(journal: Journal, entry: Mapping[str, Any]) -> None:

@@ -13,6 +13,15 @@ _DISTRIBUTIONS = ("ttft_ms", "itl_ms", "tpot_ms", "e2el_ms")
 
 
 @dataclass(frozen=True, slots=True)
+class Brief:
+    """What a list tells of a run's measurements."""
+
+    count: int
+    rungs: tuple[int, ...]
+    best_tok_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunEntry:
     """One run that something was measured of."""
 
@@ -27,6 +36,20 @@ class RunEntry:
     measurements: tuple[Measurement, ...] = ()
     tags: tuple[str, ...] = ()
     note: str = ""
+    brief: Brief | None = None
+    """In the place of measurements, in a list."""
+
+    @property
+    def measured(self) -> int:
+        """How many measurements there are of it."""
+        return len(self.measurements) if self.brief is None else self.brief.count
+
+    @property
+    def rungs(self) -> tuple[int, ...]:
+        """The concurrencies that it was measured at."""
+        if self.brief is not None:
+            return self.brief.rungs
+        return tuple(sorted({one.concurrency_limit for one in self.measurements}))
 
     @property
     def key(self) -> tuple[str, str]:
@@ -36,6 +59,8 @@ class RunEntry:
     @property
     def best_tok_s(self) -> float | None:
         """The most output tok/s of its untainted measurements."""
+        if self.brief is not None:
+            return self.brief.best_tok_s
         fit = [one.output_throughput_tok_s for one in self.measurements if not one.tainted]
         return max((value for value in fit if value is not None), default=None)
 

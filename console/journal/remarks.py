@@ -29,6 +29,7 @@ async def remark(
     """Add and take tags, and set the note unless it is `None`; return what stands there now."""
 
     def write(db: sqlite3.Connection) -> dict[str, Any]:
+        db.execute("BEGIN IMMEDIATE")  # what is read here is what is written below, whoever else tags
         known = remarks_of(db, host, run_id)
         gone = set(untag)
         kept = [tag for tag in dict.fromkeys((*known["tags"], *tags)) if tag not in gone]

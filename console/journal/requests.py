@@ -37,7 +37,7 @@ async def requests_of(journal: Journal, host: str, run_id: str) -> list[dict[str
             for row in found.fetchall()
         ]
 
-    return await journal.transact(read)
+    return await journal.read(read)
 
 
 async def recorded(journal: Journal, host: str, run_id: str) -> list[dict[str, Any]]:
@@ -65,4 +65,4 @@ async def recorded(journal: Journal, host: str, run_id: str) -> list[dict[str, A
             for row in found.fetchall()
         ]
 
-    return await journal.transact(read)
+    return await journal.read(read)

@@ -58,15 +58,28 @@ def write(entries: Sequence[RunEntry], form: str, file: str) -> Path:
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:
-    """Return rows as CSV under a head of their names."""
+    """Return rows as CSV under a head of their names; what a spreadsheet would compute is marked as text."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _csv_cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 
+def _csv_cell(value: Any) -> Any:
+    """Return a value for a cell: a text that begins like a formula behind an apostrophe, what is nested as JSON."""
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
 TABLE = (
+    ("host", "host", 0),
+    ("profile", "profile", 0),
     ("run", "run_id", 0),
     ("concurrency", "concurrency_limit", 0),
     ("repeat", "repeat", 0),
@@ -87,10 +100,14 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         cells = []
         for _, name, digits in TABLE:
-            value = row[name]
+            value = f"{row[name]} [{row['badge']}]" if name == "host" and row["badge"] else row[name]
             cells.append(dash(value, digits) if isinstance(value, float) or value is None else str(value))
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append("| " + " | ".join(_markdown_cell(cell) for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _markdown_cell(text: str) -> str:
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())
 
 
 def measurement_row(entry: RunEntry, one: Any) -> dict[str, Any]:
@@ -103,6 +120,6 @@ def measurement_row(entry: RunEntry, one: Any) -> dict[str, Any]:
             row[name] = "; ".join(value)
         elif name == "started_at":
             row[name] = datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
-        elif name != "protocol":
+        else:
             row[name] = value
-    return row
+    return row | {"tags": list(entry.tags), "note": entry.note}

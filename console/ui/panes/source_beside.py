@@ -126,7 +126,7 @@ async def _known_runs(desk: Desk) -> list[Item]:
 
     found: dict[str, tuple[float, str, str]] = {}
     for entry in await compare.listed(host=desk.link.host.name):
-        found[entry.id] = (entry.started_at, entry.profile, f"{len(entry.measurements)} measurements")
+        found[entry.id] = (entry.started_at, entry.profile, f"{entry.measured} measurements")
     for run in await server.all_runs(desk):
         if run.adopted:
             found[run.id] = (run.started_at, run.profile, run.phase.value)

@@ -87,7 +87,7 @@ class RunsScreen(Screen[None]):
     async def _read(self) -> None:
         from console.operations import compare
 
-        entries = await compare.listed()
+        entries = await compare.listed(whole=True)
         if is_open(self):
             self._runs.fill(entries)
 
