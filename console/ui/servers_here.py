@@ -51,7 +51,7 @@ async def adopt(app: TokwattApp, pid: int) -> None:
     desk.must_write("adopt")
     lines = [
         f"pid {pid} goes on as it is; it becomes a run, and its log goes on.",
-        "What it has loaded stays unproven: nothing was noted at its start.",
+        "What it has loaded stays unproven, unless its package is unchanged since before it started.",
         "From then on x t stops it like any run of ours.",
     ]
     if await app.push_screen_wait(ConfirmModal("adopt the server?", lines, "adopt")):
