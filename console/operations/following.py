@@ -13,7 +13,7 @@ from console.domain.run import LogRecord, Run
 from console.engines.records import LogParser
 from console.engines.registry import engine
 from console.operations.desk import Desk
-from console.operations.log_parts import Part, parser_of, parts, settled
+from console.operations.log_parts import HEAD, LogFile, Part, parser_of, parts, settled
 
 BACKLOG_LINES = 1000
 """Where a follower begins: so many lines before the end."""
@@ -42,6 +42,8 @@ class Batch:
     """The log has been quiet: no record waits for more lines."""
     before: int = 0
     """Offset of the end of the log when its following began: what lies before is past."""
+    file: LogFile = LogFile()
+    """Where the records stand."""
 
 
 _Item = Batch | BaseException
@@ -59,6 +61,7 @@ class Following:
         self._listeners: list[asyncio.Queue[_Item]] = []
         self._from: int | None = None
         self._before = 0
+        self._file = LogFile()
         self._begun = asyncio.Event()
         self._task = asyncio.create_task(self._follow(), name=f"log {run.id}")
 
@@ -140,15 +143,18 @@ class Following:
             self._kept_records = self._kept_characters = 0
             self._parser = parser_of(self._run, part.offset)
             self._from, self._before = part.offset, 0 if anew else part.size
+            self._file = LogFile(part.inode, part.head)
             self._begun.set()
             if anew:
                 await self._tell([], anew=True)
+        if part.data and part.offset == len(self._file.head) < HEAD:
+            self._file = LogFile(part.inode, (self._file.head + part.data)[:HEAD])
         for start in range(0, len(part.data), SLICE):
             await self._tell(self._parser.feed(part.data[start : start + SLICE]))
             await asyncio.sleep(0)
 
     async def _tell(self, records: list[LogRecord], *, anew: bool = False, settled: bool = False) -> None:
-        batch = Batch(tuple(records), self._parser.fed, anew, settled, self._before)
+        batch = Batch(tuple(records), self._parser.fed, anew, settled, self._before, self._file)
         if records:
             self._keep(batch)
         for queue in list(self._listeners):
@@ -212,4 +218,4 @@ def _from(batch: Batch, offset: int | None) -> Batch:
     if offset is None or batch.anew or not batch.records or batch.records[0].offset >= offset:
         return batch
     records = tuple(record for record in batch.records if record.offset >= offset)
-    return Batch(records, batch.fed, batch.anew, batch.settled, batch.before)
+    return Batch(records, batch.fed, batch.anew, batch.settled, batch.before, batch.file)

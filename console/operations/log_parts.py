@@ -26,6 +26,20 @@ TAKEN_PARTS = 16
 SEEN = 64
 
 
+HEAD = 256
+"""Bytes at a file's start that tell it from another."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """Which file a log was when it was read: its path may be another's after a rotation."""
+
+    inode: int = 0
+    """0 when it is not known: whatever is there now is meant."""
+    head: bytes = b""
+    """How it begins: a truncated file keeps its inode."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Bytes of a log as they came."""
@@ -37,6 +51,8 @@ class Part:
     """`start`, `resumed`, `truncated` or `rotated`."""
     size: int = 0
     """Of the file, with a `start`."""
+    head: bytes = b""
+    """How the file begins, with a `start`."""
 
 
 def parser_of(run: Run, offset: int) -> LogParser:
@@ -117,4 +133,5 @@ async def settled(source: AsyncGenerator[Part, None]) -> AsyncGenerator[Part | N
 
 
 def _part(told: Mapping[str, Any], data: bytes) -> Part:
-    return Part(data, int(told["offset"]), int(told["inode"]), str(told["event"]), int(told.get("size") or 0))
+    head = bytes.fromhex(str(told.get("head") or ""))
+    return Part(data, int(told["offset"]), int(told["inode"]), str(told["event"]), int(told.get("size") or 0), head)

@@ -15,7 +15,7 @@ from console.engines.registry import engine
 from console.errors import RemoteError
 from console.operations.desk import Desk
 from console.operations.log_filter import RecordFilter
-from console.operations.log_parts import parser_of
+from console.operations.log_parts import LogFile, parser_of
 from console.operations.logs import failure_record, tells
 
 TAKEN_BYTES = 128 * 1024
@@ -36,6 +36,10 @@ class Found:
     records: tuple[LogRecord, ...]
     at: int
     """Offset up to which the log has been searched."""
+    whole: bool = False
+    """Whether this is all up to there; a record at its end may still come with the next."""
+    size: int = 0
+    """Of the file, in bytes."""
 
 
 async def search(
@@ -47,6 +51,8 @@ async def search(
     last: int | None = None,
     backward: bool = False,
     limit: int = 0,
+    block: int = 0,
+    file: LogFile | None = None,
 ) -> AsyncGenerator[Found, None]:
     """Yield the wanted records of a stretch of a run's log, in one round trip, while the host searches.
 
@@ -58,27 +64,36 @@ async def search(
         last: Offset to end at; by default the end of the log as it is now.
         backward: Whether the latest come first; those of one `Found` are in their order all the same.
         limit: Lines that are enough, 0 for all; a few more may come.
+        block: Bytes that the host searches at once; by default several millions.
+        file: Which file is meant where the log was rotated; `RemoteError` of kind `gone` when it is nowhere any more.
     """
+    file = file or LogFile()
     grammar = engine(run.engine or "sglang").grammar()
     key = secrets.token_hex(8)
     args: dict[str, object] = {"path": run.log, "key": key, "first": first, "last": last}
-    args |= {"backward": backward, "limit": limit, **question(wanted, grammar)}
+    args |= {"backward": backward, "limit": limit, "block": block, "inode": file.inode, **question(wanted, grammar)}
     reader = _Reader(run, wanted)
-    stream = desk.link.stream("seek_log", args)
-    size = parts = 0
+    stream = desk.link.stream("seek_log", args, file.head)
+    size = parts = known = 0
+    at = first if last is None or not backward else last
     async with contextlib.aclosing(stream):
         async for reply in stream:
             if not reply.more:
+                known = int(reply.result["size"])
+                if not reply.result["limited"]:
+                    at = first if backward else known if last is None else min(last, known)
                 break
             records = reader.read(reply.result["stretches"], reply.body)
-            yield Found(tuple(records), int(reply.result["at"]))
+            if reply.result["whole"] and backward:
+                records += reader.close()  # what comes next stands before it
+            at, whole, known = int(reply.result["at"]), bool(reply.result["whole"]), int(reply.result["size"])
+            yield Found(tuple(records), at, whole, known)
             size, parts = size + len(reply.body), parts + 1
             if size >= TAKEN_BYTES or parts >= TAKEN_PARTS:
                 with contextlib.suppress(RemoteError):  # it has ended meanwhile
                     await desk.link.call("followed", {"key": key, "bytes": size, "parts": parts})
                 size = parts = 0
-    if rest := reader.close():
-        yield Found(tuple(rest), first if backward else last or 0)
+    yield Found(tuple(reader.close()), at, True, known)
 
 
 async def past(desk: Desk, run: Run, wanted: RecordFilter) -> AsyncGenerator[LogRecord, None]:

@@ -14,9 +14,9 @@ from console.engines.protocol import Engine, Watch
 from console.engines.records import LogParser
 from console.errors import ConsoleError, LinkLostError
 from console.operations.desk import Desk
-from console.operations.following import BACKLOG_LINES, batches
+from console.operations.following import BACKLOG_LINES, Batch, batches
 from console.operations.log_files import recognised
-from console.operations.log_parts import SETTLE_S, Part, link_up, parser_of, parts, settled
+from console.operations.log_parts import SETTLE_S, LogFile, Part, link_up, parser_of, parts, settled
 from console.operations.running import run_of
 
 RUNS_LOOKED_AT = 100
@@ -154,13 +154,24 @@ async def follow(
         from_offset: Byte to begin at; by default the last lines.
         tail_lines: 0 when the past is not wanted.
     """
+    source = followed(desk, run, from_offset=from_offset, tail_lines=tail_lines)
+    async with contextlib.aclosing(source):
+        async for batch in source:
+            if batch.records:
+                yield batch.records
+
+
+async def followed(
+    desk: Desk, run: Run, *, from_offset: int | None = None, tail_lines: int = BACKLOG_LINES
+) -> AsyncGenerator[Batch, None]:
+    """Yield what `follow` does, with the files that the records stand in, and when one began anew."""
     if not run.log:
         raise ConsoleError(f"port {run.port}: no log is known of a server that tokwatt did not start")
     source = batches(desk, run, from_offset=from_offset, tail_lines=tail_lines)
     async with contextlib.aclosing(source):
         async for batch in source:
-            if batch.records:
-                yield batch.records
+            if batch.records or batch.anew:
+                yield batch
 
 
 async def to_end(desk: Desk, run: Run, *, lines: int = 1000) -> AsyncGenerator[LogRecord, None]:
@@ -242,9 +253,11 @@ async def earlier_runs(desk: Desk, run_id: str) -> tuple[Run, ...]:
     return tuple(run for run in runs if run.log and run.id != run_id and run.started_at <= began)
 
 
-async def whole(desk: Desk, run: Run, offset: int, length: int) -> str:
+async def whole(desk: Desk, run: Run, offset: int, length: int, file: LogFile | None = None) -> str:
     """Return a stretch of a run's log, such as a record that is too long to be kept."""
-    reply = await desk.link.call("read_log", {"path": run.log, "offset": offset, "length": length})
+    file = file or LogFile()
+    args = {"path": run.log, "offset": offset, "length": length, "inode": file.inode}
+    reply = await desk.link.call("read_log", args, file.head)
     return reply.body.decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 

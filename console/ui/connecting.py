@@ -138,7 +138,15 @@ async def _tell_of_experiments(app: TokwattApp, desk: Desk) -> None:
 
 async def follow_log(app: TokwattApp, desk: Desk, run: Run) -> None:
     """Feed the log pane for as long as this run is the one shown."""
-    from console.operations import logs
+    from console.operations import log_marks, logs
 
-    async for batch in logs.follow(desk, run):
-        app.cockpit.log_pane.feed(batch)
+    recalled = False
+    async for batch in logs.followed(desk, run):
+        pane = app.cockpit.log_pane
+        pane.feed(batch.records, batch.file, anew=batch.anew)
+        if not recalled and batch.fed >= batch.before:  # what was there is read: marks find their places
+            recalled = True
+            try:
+                pane.recall(run, await log_marks.marks_of(desk, run))
+            except ConsoleError as error:  # a journal that cannot be read takes the marks, not the log
+                app.tell(error)

@@ -28,6 +28,7 @@ from console.domain.source import Document, GrepHit, Symbol, TreeEntry
 from console.domain.text import SafeText, clean
 from console.domain.throughput import ThroughputSample
 from console.domain.topology import Topology
+from console.operations.following import Batch
 from console.source.documents import Folder
 from console.source.names import Finder, Names, place
 from console.state.store import Mark, Snapshot, Store
@@ -460,6 +461,10 @@ class Operations:
     async def logs_follow(self, desk: FakeDesk, run: Run) -> AsyncIterator[tuple[LogRecord, ...]]:
         yield self.records
         await asyncio.Event().wait()
+
+    async def logs_followed(self, desk: FakeDesk, run: Run) -> AsyncIterator[Batch]:
+        async for records in self.logs_follow(desk, run):
+            yield Batch(records)
 
     async def watch_watch_gpus(self, desk: FakeDesk) -> None:
         await asyncio.Event().wait()

@@ -220,7 +220,7 @@ async def test_a_monster_is_read_from_the_host_when_it_is_opened(
     operations.records = (*fakes.log_records(4), LogRecord(LogKind.OTHER, whole, offset=99))
     asked: list[tuple[str, int, int]] = []
 
-    async def read(desk: Any, run: Run, offset: int, length: int) -> str:
+    async def read(desk: Any, run: Run, offset: int, length: int, file: Any = None) -> str:
         asked.append((run.id, offset, length))
         return whole
 
@@ -263,7 +263,7 @@ async def test_earlier_runs_logs(cockpit: Bench, monkeypatch: pytest.MonkeyPatch
 
     async def follow(desk: Any, run: Run) -> Any:
         followed.append(run.id)
-        yield (LogRecord(LogKind.OTHER, f"said by {run.id}"), *fakes.log_records(4))
+        yield (LogRecord(LogKind.OTHER, f"said by {run.id}"), *fakes.log_records(2))
         await asyncio.Event().wait()
 
     monkeypatch.setattr(operations, "logs_follow", follow)

@@ -11,10 +11,12 @@ import pytest
 
 from console.domain.run import LogKind, LogRecord, Run
 from console.operations import log_search, log_stretch
-from console.operations.log_filter import RecordFilter
+from console.operations.log_filter import RecordFilter, compiled
+from console.operations.log_parts import LogFile
 from console.operations.log_stretch import Stretch
 from console.state.store import Mark
 from console.ui.panes.log import LogPane
+from console.ui.widgets import log_rows
 from console.ui.widgets.log_rows import MARK, Book, Row, mark_row
 from tests.ui.conftest import Bench
 from tests.ui.waiting import open_cockpit, shown, until
@@ -38,7 +40,7 @@ def record(number: int) -> LogRecord:
 WHOLE = [record(number) for number in range(LINES)]
 
 
-async def around(desk: Any, run: Run, offset: int) -> Stretch:
+async def around(desk: Any, run: Run, offset: int, file: LogFile | None = None, path: str = "") -> Stretch:
     first, last = max(0, offset // LINE - 100), min(LINES, offset // LINE + 200)
     return Stretch(tuple(WHOLE[first:last]), first * LINE, last * LINE, LINES * LINE)
 
@@ -52,6 +54,8 @@ async def search(
     last: int | None = None,
     backward: bool = False,
     limit: int = 0,
+    block: int = 0,
+    file: LogFile | None = None,
 ) -> AsyncIterator[log_search.Found]:
     """As the host does it: by blocks, the finds of a block in two parts and in their order."""
     blocks = list(range(0, LINES, 1000))
@@ -60,12 +64,13 @@ async def search(
         hits = [one for one in asked if wanted.accepts(one)]
         at = (block if backward else block + 1000) * LINE
         yield log_search.Found(tuple(hits[:1]), at)
-        yield log_search.Found(tuple(hits[1:]), at)
+        yield log_search.Found(tuple(hits[1:]), at, True, LINES * LINE)
 
 
 @pytest.fixture
 def opened(cockpit: Bench, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(log_search, "search", search)
+    monkeypatch.setattr(log_stretch, "search", search)
     monkeypatch.setattr(log_stretch, "around", around)
     app, _, operations = cockpit()
     operations.records = tuple(WHOLE[-AT_HAND:])
@@ -98,6 +103,9 @@ async def test_the_error_before_is_found_wherever_it_is(opened: Any) -> None:
         await until(pilot, lambda: here(pane) == "line 3000 went wrong")
         await pilot.press("e")
         await until(pilot, lambda: "no further failure or error in the log" in shown(opened))
+        assert "again: from the top" in shown(opened)
+        await pilot.press("e")
+        await until(pilot, lambda: here(pane) == "line 1200 went wrong")
         await pilot.press("G")
         await until(pilot, lambda: pane.view.following and here(pane) == f"line {LINES - 1}")
         assert pane.view.stretch is None and pane.view.count() == AT_HAND
@@ -126,6 +134,35 @@ async def test_going_up_and_down_goes_on_where_the_rows_end(opened: Any) -> None
         pane.view.place(pane.view.count() - 1)
         await pilot.press("j")
         await until(pilot, lambda: pane.view.following and pane.view.stretch is None)
+
+
+async def test_a_filter_is_used_on_what_is_loaded(opened: Any) -> None:
+    async with opened.run_test(size=(120, 40), notifications=True) as pilot:
+        pane = await pane_of(pilot, opened)
+        pane.view.filter(compiled("wrong"))
+        pane.view.action_move(-1)
+        await until(pilot, lambda: here(pane) == "line 3000 went wrong")
+        said = [row.raw for row, _ in pane.view.rows if row.word != MARK]
+        assert said == [f"line {one} went wrong" for one in (1200, 1204, 3000)]
+        assert "filter wrong" in shown(opened)
+
+
+async def test_a_flood_takes_nothing_from_a_reader(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened.run_test(size=(120, 40), notifications=True) as pilot:
+        pane = await pane_of(pilot, opened)
+        monkeypatch.setattr(log_rows, "CHUNK", 10)
+        file = LogFile(7, b"line")
+        pane.begin(pane.shown_run)  # type: ignore[arg-type]
+        pane.view.book.all = log_rows.Ring(50)
+        pane.view.book.shown = log_rows.Ring(50)
+        pane.feed(tuple(WHOLE[4000:4030]), file)
+        await pilot.pause(0.3)
+        pane.view.action_move(-20)
+        read = here(pane)
+        assert read == "line 4009"
+        pane.feed(tuple(WHOLE[4030:4200]), file)
+        await until(pilot, lambda: pane.view.stretch is not None)
+        assert here(pane) == read and "more came than is kept" in shown(opened)
 
 
 async def test_marks_stand_at_their_time_in_the_past_too(opened: Any) -> None:

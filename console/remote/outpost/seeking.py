@@ -6,7 +6,7 @@ import os
 import re
 from typing import Callable, List, Optional, Tuple
 
-from . import outputs, tail
+from . import rotated, tail
 from .calls import Call, Fault, Operation, Result
 
 Span = Tuple[int, int]
@@ -34,17 +34,19 @@ def seek(call: Call) -> Result:
     """Search the lines of a log: `path`, `key` (for `followed`), `first` and `last` offset, `backward`, `limit` finds.
 
     What is wanted: `literal` text, or a `pattern` (both with `ignore_case` and `inverse`), or lines that do not begin
-    with `skip`; nothing of these wants every line. Parts tell `stretches` (offset and length of whole records, one
-    after the other in the body; a long one goes on in the next) and how far the search has come (`at`); the last answer counts.
+    with `skip`; nothing of these wants every line. `block` is how many bytes are searched at once, `inode` and body say
+    which file is meant where the log was rotated. Parts tell `stretches` (offset and length of whole records, one after
+    the other in the body; a long one goes on in the next), how far the search has come (`at`), the file's `size`, and
+    whether all of a block was told (`whole`); the last answer counts.
     """
     finder = _finder(call)
     key = call.text("key", "")
     credit = tail.followers[key] = tail.Credit()
     try:
-        with open(outputs.readable(call.text("path")), "rb", buffering=0) as file:
+        with rotated.opened(call) as file:
             size = os.fstat(file.fileno()).st_size
             last = call.args.get("last")
-            search = _Search(call, credit, file.fileno(), finder)
+            search = _Search(call, credit, file.fileno(), finder, size)
             hits = search.run(call.number("first", 0), size if last is None else min(size, int(last)))
     finally:
         tail.followers.pop(key, None)
@@ -52,13 +54,15 @@ def seek(call: Call) -> Result:
 
 
 class _Search:
-    def __init__(self, call: Call, credit: tail.Credit, fd: int, finder: Finder) -> None:
+    def __init__(self, call: Call, credit: tail.Credit, fd: int, finder: Finder, size: int) -> None:
         self._call = call
         self._credit = credit
         self._fd = fd
         self._finder = finder
         self._backward = bool(call.args.get("backward"))
         self._limit = call.number("limit", 0)
+        self._bytes = call.number("block", 0) or BLOCK
+        self._size = size
         self.limited = False
 
     def run(self, first: int, last: int) -> int:
@@ -82,10 +86,10 @@ class _Search:
     def _block(self, first: int, last: int) -> tuple[int, bytes]:
         """Return whole lines: the next ones, or the ones before."""
         if not self._backward:
-            data = os.pread(self._fd, min(BLOCK, last - first), first)
+            data = os.pread(self._fd, min(self._bytes, last - first), first)
             end = data.rfind(b"\n") + 1
             return first, data[:end] if end and first + len(data) < last else data
-        start = max(first, last - BLOCK)
+        start = max(first, last - self._bytes)
         data = os.pread(self._fd, last - start, start)
         cut = data.find(b"\n") + 1 if start > first else 0
         return (start + cut, data[cut:]) if cut < len(data) else (start, data)
@@ -109,16 +113,16 @@ class _Search:
                 told.append((piece, min(end, piece + PART)))
                 size += min(end, piece + PART) - piece
                 if size >= PART:
-                    self._emit(text, base, told, at)
+                    self._emit(text, base, told, at, False)
                     told, size = [], 0
-        if told or not spans:
-            self._emit(text, base, told, at)
+        self._emit(text, base, told, at, True)
 
-    def _emit(self, text: bytes, base: int, stretches: list[Span], at: int) -> None:
+    def _emit(self, text: bytes, base: int, stretches: list[Span], at: int, whole: bool) -> None:
         self._credit.wait(self._call)
         body = b"".join(text[begin:end] for begin, end in stretches)
         self._credit.give(len(body))
-        self._call.emit({"stretches": [[base + begin, end - begin] for begin, end in stretches], "at": at}, body)
+        told = [[base + begin, end - begin] for begin, end in stretches]
+        self._call.emit({"stretches": told, "at": at, "size": self._size, "whole": whole}, body)
 
 
 def _whole(text: bytes, begin: int, end: int) -> Span:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from . import outputs
+from . import outputs, rotated
 from .calls import Call, Fault, Operation, Result
 
 CHUNK = 65536
@@ -142,9 +142,10 @@ class _Follower:
     def _tell(self, event: str, data: bytes, at: int | None = None) -> None:
         self._credit.give(len(data))
         offset = self._offset if at is None else at
-        told = {"offset": offset, "inode": self._inode, "event": event}
+        told: dict[str, Any] = {"offset": offset, "inode": self._inode, "event": event}
         if event == "start" and self._file is not None:
             told["size"] = os.fstat(self._file.fileno()).st_size
+            told["head"] = rotated.head_of(self._file).hex()
         self._call.emit(told, data)
 
     def close(self) -> None:
@@ -188,7 +189,7 @@ def _follow(call: Call) -> Result:
     """Stream a file: `path`, `key` (for `followed`), and `lines`, or `offset` + `inode` + body (last bytes seen).
 
     Each part tells `offset` of its first byte, `inode`, and an `event`: `start`, `resumed`,
-    `truncated` or `rotated` (offset 0 of a new file), or none; a `start` tells the file's `size`, too.
+    `truncated` or `rotated` (offset 0 of a new file), or none; a `start` tells the file's `size` and `head`, too.
     """
     key = call.text("key", "")
     credit = followers[key] = Credit()
@@ -211,13 +212,19 @@ def _followed(call: Call) -> Result:
 
 
 def _read_log(call: Call) -> Result:
-    """Return at most `length` bytes from `offset` (from the end when negative), with size and inode."""
-    with open(outputs.readable(call.text("path")), "rb", buffering=0) as file:
+    """Return at most `length` bytes from `offset` (from the end when negative), with size, inode and `head`.
+
+    A log that was rotated is found by `inode` and body; told is which files of the log `beside` lie around it.
+    """
+    with rotated.opened(call) as file:
         status = os.fstat(file.fileno())
         offset = call.number("offset")
         offset = max(0, status.st_size + offset) if offset < 0 else offset
         data = os.pread(file.fileno(), min(call.number("length"), BACK_LIMIT), offset)
-    return {"offset": offset, "size": status.st_size, "inode": status.st_ino}, data
+        told = {"offset": offset, "size": status.st_size, "inode": status.st_ino, "head": rotated.head_of(file).hex()}
+        if call.text("beside", ""):
+            told.update(rotated.beside(call.text("beside"), file))
+    return told, data
 
 
 OPS: dict[str, Operation] = {"follow": _follow, "followed": _followed, "read_log": _read_log}

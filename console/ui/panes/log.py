@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from posixpath import basename
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -17,6 +18,7 @@ from console.domain.text import clean
 from console.errors import UsageError
 from console.operations import log_filter
 from console.operations.catalogue import verbs_of
+from console.operations.log_parts import LogFile
 from console.state.store import Mark
 from console.ui import clock
 from console.ui.drawing import MARKS, WINDOW_S, age, braille, columns
@@ -25,7 +27,8 @@ from console.ui.widgets.frame import Framed
 from console.ui.widgets.ladder import Ladder
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.log import LogView
-from console.ui.widgets.log_rows import Row, mark_row
+from console.ui.widgets.log_rows import NO_FILE, Row, mark_row
+from console.ui.widgets.log_words import counted
 from console.ui.worker import end_group, launch, owner
 
 SPARK = 20
@@ -50,12 +53,15 @@ class LogPane(Vertical, Framed):
         self.searched = ""
         """How far a search of the whole log has come, when its finds are shown instead."""
         self.seeking = ""
-        """How far a look for another problem has come beyond what is at hand."""
+        """How far a look beyond what is at hand has come."""
+        self.ended: tuple[int, int] | None = None
+        """Way and level of the look that found nothing further: the same again goes on from the other end."""
         self._now = 0.0
         self._rate = 0.0
         self._counted = (0, 0.0)
         self._history: deque[tuple[float, float | None]] = deque(maxlen=int(WINDOW_S))
-        self._marks: tuple[Mark, ...] = ()
+        self._marks: set[tuple[str, float]] = set()
+        """Kind and time of those that are in the rows."""
         self.entitle("3", "Log")
 
     def compose(self) -> ComposeResult:
@@ -97,14 +103,17 @@ class LogPane(Vertical, Framed):
         """Forget the lines: another log follows."""
         self.view.clear()
         self.searched = self.seeking = ""
-        self._marks = ()
+        self.ended = None
+        self._marks.clear()
         self._history.clear()
         self._counted = (0, 0.0)
         self.view.following = True
 
-    def feed(self, records: tuple[LogRecord, ...]) -> None:
-        """Take records of the log."""
-        self.view.feed(records)
+    def feed(self, records: tuple[LogRecord, ...], file: LogFile = NO_FILE, *, anew: bool = False) -> None:
+        """Take records of a file of the log, which may have begun anew."""
+        if anew and len(self.view.book.all):
+            self.view.begun_anew()
+        self.view.feed(records, file)
         self.name_it()
 
     def _mark(self, marks: Sequence[Mark]) -> None:
@@ -113,16 +122,27 @@ class LogPane(Vertical, Framed):
         if run is None or self.past is not None or self.searched or self.view.stretch is not None:
             return
         for mark in marks:
-            fresh = mark not in self._marks and mark.time >= run.started_at - 1
-            if fresh and (mark.kind == "restart" or self._now - mark.time >= LATE_S or not self.view.count()):
-                self._marks = (*self._marks, mark)
-                self.view.mark(_row_of(mark))
+            if mark.kind == "restart" or self._now - mark.time >= LATE_S or not self.view.count():
+                self._mark_once(run, mark)
+
+    def recall(self, run: Run, marks: Sequence[Mark]) -> None:
+        """Put marks that earlier sessions kept of the run that is followed where their time is."""
+        if self.shown_run is None or run.key != self.shown_run.key or self.searched or self.view.stretch is not None:
+            return
+        for mark in marks:
+            self._mark_once(run, mark)
+
+    def _mark_once(self, run: Run, mark: Mark) -> None:
+        key = (mark.kind, round(mark.time, 3))
+        if key not in self._marks and mark.time >= run.started_at - 1:
+            self._marks.add(key)
+            self.view.mark(_row_of(mark))
 
     def mark_stretch(self, marks: Sequence[Mark]) -> None:
         """Put marks of the run into what is shown of its log's past."""
-        run, rows, stretch = self._run, self.view.book.all, self.view.stretch
+        run, rows, stretch = self.shown_run, self.view.book.all, self.view.stretch
         moments = [moment for row, _ in rows if (moment := row.moment) is not None]
-        if run is None or self.past is not None or stretch is None or not moments:
+        if run is None or stretch is None or not moments:
             return
         first = run.started_at - 1 if not stretch.first else moments[0]
         for mark in marks:
@@ -148,10 +168,12 @@ class LogPane(Vertical, Framed):
         if not book.filter.wants_all:
             title += f"  filter {clean(book.filter.words())} ({len(book.shown):,} of {len(book.all):,})"
         hidden = book.polls and not book.polls_shown and book.filter.wants_all
-        polls = f"{book.polls:,} polls hidden, o shows · " if hidden else ""
+        polls = f"{counted(book.polls, 'poll')} hidden, o shows · " if hidden else ""
         right = f"{polls}{self._state()} · {self._rate * 60:,.0f} lines/min" if len(book.all) else ""
         if (stretch := view.stretch) is not None:
-            right = f"{stretch.first / 1e6:,.1f}–{stretch.last / 1e6:,.1f} of {stretch.size / 1e6:,.1f} MB · G follows"
+            place = f"{clean(basename(stretch.name))}: " if stretch.name else ""
+            span = f"{stretch.first / 1e6:,.1f}–{stretch.last / 1e6:,.1f} of {stretch.size / 1e6:,.1f} MB"
+            right = f"{place}{span} · G follows"
         right = self.seeking or self.searched or right
         self.entitle("3", title, right, "$muted" if view.following else "$warning")
 
@@ -258,9 +280,13 @@ class LogPane(Vertical, Framed):
         self._step(-1, 2)
 
     def _step(self, way: int, level: int) -> None:
-        if not self.view.step(way, level) and not log_places.seek(self, way, level):
-            owner(self).tell(UsageError(log_places.none_left(way, level)))
+        log_places.step(self, way, level)
         self.name_it()
+
+    def on_log_view_overrun(self, event: LogView.Overrun) -> None:
+        """Go on showing what the operator reads, from the host."""
+        event.stop()
+        log_places.keep_place(self, event.row)
 
     def on_log_view_beyond(self, event: LogView.Beyond) -> None:
         """Show what comes before or behind what is at hand."""

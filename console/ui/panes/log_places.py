@@ -1,20 +1,31 @@
-"""Places of a log that are not at hand: the next problem on the host, and what stands around it."""
+"""Places of a log that are not at hand: what stands before and behind, the next problem, and files rotated away."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from console.domain.run import Run
 from console.errors import UsageError
 from console.operations.log_filter import LEVELS, RecordFilter
 from console.ui.panes import log_reading
-from console.ui.worker import launch, owner
+from console.ui.widgets.log_rows import NO_FILE, Row
+from console.ui.worker import end_group, launch, owner
 
 if TYPE_CHECKING:
+    from console.operations.log_parts import LogFile
     from console.operations.log_search import Found
+    from console.operations.log_stretch import Stretch
     from console.ui.panes.log import LogPane
+
+
+class Edge(NamedTuple):
+    """Where what is at hand begins or ends."""
+
+    offset: int
+    file: LogFile
 
 
 def none_left(way: int, level: int) -> str:
@@ -23,87 +34,191 @@ def none_left(way: int, level: int) -> str:
     return f"no {'further' if way > 0 else 'earlier'} {what} in the log"
 
 
-def seek(pane: LogPane, way: int, level: int) -> bool:
-    """Look on the host for a problem beyond what is at hand; false where everything is."""
+def step(pane: LogPane, way: int, level: int) -> None:
+    """Go to the next problem, at hand or on the host; where there is none, the same again goes on from the other end."""
+    anew, pane.ended = pane.ended == (way, level), None
+    if anew:
+        _from_other_end(pane, way, level)
+        return
     run, edge = pane.shown_run, _edge(pane, way)
-    if run is None or edge is None:
-        return False
+    if pane.view.step(way, level):
+        return
+    if run is None or edge is None or not (edge.offset or way > 0):
+        _say_none(pane, way, level)
+        return
     launch(owner(pane), _seek, pane, run, way, level, edge, group="find", exclusive=True)
-    return True
+
+
+def _from_other_end(pane: LogPane, way: int, level: int) -> None:
+    run = pane.shown_run
+    first = _edge(pane, -1)
+    whole = pane.view.stretch is None and (first is None or not first.offset)
+    if run is None or not run.log or pane.searched or whole:
+        if not pane.view.step(way, level, anew=True):
+            owner(pane).tell(UsageError(none_left(way, level)))
+        return
+    launch(owner(pane), _seek, pane, run, way, level, None, group="find", exclusive=True)
+
+
+def _say_none(pane: LogPane, way: int, level: int) -> None:
+    pane.ended = (way, level)
+    owner(pane).tell(UsageError(none_left(way, level), hint=f"again: from the {'top' if way > 0 else 'end'}"))
 
 
 def go_beyond(pane: LogPane, way: int, far: bool) -> None:
     """Show what comes before or behind what is at hand; at the log's end it is followed."""
     run, edge, stretch = pane.shown_run, _edge(pane, way), pane.view.stretch
-    if way > 0 and stretch is not None and (far or stretch.is_end):
+    if pane.seeking:
+        return  # a held key asks once
+    if way > 0 and stretch is not None and (far or (stretch.is_end and not stretch.newer)):
         log_reading.come_back(pane)
     elif run is not None and edge is not None:
-        _open(pane, run, 0 if far else edge, 0 if far else min(0, way))
+        wanted = pane.view.book.filter
+        if way > 0 and stretch is not None and stretch.is_end:
+            _launch(pane, run, 0, 0, NO_FILE, stretch.newer)
+        elif way < 0 and not edge.offset:
+            if edge.file.inode and not far:
+                launch(owner(pane), _show_older, pane, run, edge, group="find", exclusive=True)
+        elif wanted.wants_all:
+            _launch(pane, run, 0 if far else edge.offset, 0 if far else min(0, way), edge.file)
+        else:
+            from_top = Edge(0, edge.file)
+            launch(
+                owner(pane), _show_wanted, pane, run, from_top if far else edge, 1 if far else way,
+                group="find", exclusive=True,
+            )  # fmt: skip
 
 
-def _edge(pane: LogPane, way: int) -> int | None:
-    """Return the offset behind or before which nothing is at hand; `None` when there is nothing more."""
+def keep_place(pane: LogPane, row: Row) -> None:
+    """Show from the host what the operator reads: the rows that came since have taken its place."""
+    run = pane.shown_run
+    if run is None or not run.log or pane.searched or not row.file.inode or pane.seeking:
+        return
+    owner(pane).say("more came than is kept: what you read is shown from the host; G follows the log again")
+    _launch(pane, run, row.offset, 0, row.file)
+
+
+def _edge(pane: LogPane, way: int) -> Edge | None:
+    """Return where nothing more is at hand; `None` when that cannot be asked for."""
     run, stretch = pane.shown_run, pane.view.stretch
     if run is None or not run.log or pane.searched:
         return None
-    if way > 0:
-        return stretch.last if stretch is not None else None
-    return (stretch.first if stretch is not None else pane.view.book.begins) or None
+    if stretch is not None:
+        return Edge(stretch.last if way > 0 else stretch.first, stretch.file)
+    oldest = pane.view.book.oldest
+    return Edge(oldest.offset, oldest.file) if way < 0 and oldest is not None else None
 
 
-def _open(pane: LogPane, run: Run, offset: int, by: int = 0) -> None:
-    # in the group of what follows the log: one of them feeds the rows
-    launch(owner(pane), _show, pane, run, offset, by, group="log", exclusive=True, watching="log")
+def _launch(pane: LogPane, run: Run, offset: int, by: int, file: LogFile, path: str = "") -> None:
+    launch(owner(pane), _show, pane, run, offset, by, file, path, group="find", exclusive=True)
 
 
-async def _show(pane: LogPane, run: Run, offset: int, by: int) -> None:
+async def _show(pane: LogPane, run: Run, offset: int, by: int, file: LogFile, path: str = "") -> None:
     from console.operations import log_stretch
 
-    app = owner(pane)
-    stretch = await log_stretch.around(app.need_desk(), run, offset)
-    if not stretch.records:  # the log was truncated meanwhile
-        log_reading.come_back(pane)
-        return
+    with _busy(pane, "reading from the host, esc leaves it"):
+        stretch = await log_stretch.around(owner(pane).need_desk(), run, offset, file, path)
+    if not stretch.records and not path:
+        raise UsageError("nothing stands there in the log any more", hint="G follows the log that is there now")
+    _put(pane, run, stretch, stretch.last if offset < 0 else offset, by)
+    await _mark(pane)
+
+
+async def _show_older(pane: LogPane, run: Run, edge: Edge) -> None:
+    """Show the end of the file that the log was before it was rotated."""
+    from console.operations import log_stretch
+
+    stretch = pane.view.stretch
+    with _busy(pane, "reading from the host, esc leaves it"):
+        if stretch is None:
+            stretch = await log_stretch.around(owner(pane).need_desk(), run, 0, edge.file)
+    if stretch.older:
+        await _show(pane, run, -1, 0, NO_FILE, stretch.older)
+
+
+async def _show_wanted(pane: LogPane, run: Run, edge: Edge, way: int) -> None:
+    """Show what the filter wants of what stands before or behind."""
+    from console.operations import log_stretch
+
+    wanted = pane.view.book.filter
+    source = log_stretch.wanted_of(owner(pane).need_desk(), run, wanted, edge.offset, way, edge.file)
+    with _busy(pane, "searching the log, esc leaves it"):
+        async with contextlib.aclosing(source) as finds:
+            async for found in finds:
+                if isinstance(found, log_stretch.Stretch):
+                    break
+                pane.seeking = f"searching the log: at {found.at / 1e6:,.0f} MB, esc leaves it"
+                pane.name_it()
+    if not isinstance(found, log_stretch.Stretch) or not found.records:
+        which = "further" if way > 0 else "earlier"
+        raise UsageError(f"no {which} line of the log matches the filter", hint="esc shows all, G follows")
+    shown = pane.view.stretch
+    if shown is not None:
+        found = replace(found, name=shown.name, older=shown.older, newer=shown.newer)
+    _put(pane, run, found, found.first if way > 0 else found.records[-1].offset, 0)
+    await _mark(pane)
+
+
+def _put(pane: LogPane, run: Run, stretch: Stretch, offset: int, by: int) -> None:
+    end_group(owner(pane), "log")  # what followed the log feeds these rows no more
     pane.begin(run)
     pane.view.stretch = stretch
     pane.view.following = False
-    pane.feed(stretch.records)
-    pane.mark_stretch(app.need_desk().store.snapshot.marks)
+    pane.feed(stretch.records, stretch.file)
     pane.view.stand_at(offset, by)
     pane.name_it()
 
 
-async def _seek(pane: LogPane, run: Run, way: int, level: int, edge: int) -> None:
+async def _mark(pane: LogPane) -> None:
+    """Put the marks of this session and of earlier ones into what is shown."""
+    from console.operations import log_marks
+
+    app, run, stretch = owner(pane), pane.shown_run, pane.view.stretch
+    if run is None:
+        return
+    marks = await log_marks.marks_of(app.need_desk(), run)
+    if pane.view.stretch is stretch:
+        pane.mark_stretch(marks)
+        pane.name_it()
+
+
+async def _seek(pane: LogPane, run: Run, way: int, level: int, edge: Edge | None) -> None:
     from console.operations import log_search
 
-    first, last = (edge, None) if way > 0 else (0, edge)
     desk, wanted = owner(pane).need_desk(), _worse(pane.view.book.filter, level)
-    source = log_search.search(desk, run, wanted, first=first, last=last, backward=way < 0)
-    hit, hit_at = -1, -1
-    pane.seeking = "searching the whole log, esc leaves it"
-    try:
+    file = edge.file if edge is not None else NO_FILE
+    at = edge.offset if edge is not None else None
+    first, last = (at or 0, None) if way > 0 else (0, at)
+    source = log_search.search(desk, run, wanted, first=first, last=last, backward=way < 0, file=file)
+    hit = -1
+    with _busy(pane, "searching the whole log, esc leaves it"):
         async with contextlib.aclosing(source) as finds:
             async for found in finds:
-                before, hit = hit, _nearest(found, edge, way, hit)
-                if hit >= 0 and (way > 0 or (before >= 0 and found.at != hit_at)):
+                hit = _nearest(found, at, way, hit)
+                if hit >= 0 and (way > 0 or found.whole):
                     break
-                hit_at = found.at if hit >= 0 else -1
                 pane.seeking = f"searching the whole log: at {found.at / 1e6:,.0f} MB, esc leaves it"
                 pane.name_it()
+    if hit < 0:
+        _say_none(pane, way, level)
+        return
+    await _show(pane, run, hit, 0, file)
+
+
+@contextlib.contextmanager
+def _busy(pane: LogPane, words: str) -> Iterator[None]:
+    pane.seeking = words
+    pane.name_it()
+    try:
+        yield
     finally:
         pane.seeking = ""
         pane.name_it()
-    if hit < 0:
-        raise UsageError(none_left(way, level))
-    _open(pane, run, hit)
 
 
-def _nearest(found: Found, edge: int, way: int, hit: int) -> int:
-    """Return the offset of the record that is nearest to what is at hand, of those found and one before; or -1.
-
-    A search backward tells the latest block first, and in it the latest record last, or even with the next block.
-    """
-    offsets = [one.offset for one in found.records if (one.offset >= edge) is (way > 0)]
+def _nearest(found: Found, edge: int | None, way: int, hit: int) -> int:
+    """Return the offset of the record that is nearest to what is at hand, of those found and one before; or -1."""
+    offsets = [one.offset for one in found.records if edge is None or (one.offset >= edge) is (way > 0)]
     offsets += [hit] if hit >= 0 else []
     return (min if way > 0 else max)(offsets, default=-1)
 

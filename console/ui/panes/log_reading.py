@@ -14,7 +14,7 @@ from console.ui.clipboard import copy
 from console.ui.modals.prompt import PromptModal
 from console.ui.modals.text import TextModal
 from console.ui.widgets.log_rows import Row
-from console.ui.widgets.log_words import SHOWN
+from console.ui.widgets.log_words import SHOWN, counted
 from console.ui.worker import launch, owner
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def _whole(pane: LogPane, row: Row) -> str:
         run = pane.shown_run
         if run is None:
             raise UsageError("the run of this record is not known any more")
-        raw = await logs.whole(owner(pane).need_desk(), run, row.offset, row.length)
+        raw = await logs.whole(owner(pane).need_desk(), run, row.offset, row.length, row.file)
     return plain(strip_sequences(raw).encode("utf-8", "surrogateescape"))
 
 
@@ -69,7 +69,7 @@ def copy_shown(pane: LogPane) -> None:
     """Send all records that are shown to the clipboard; of very long ones the beginning."""
     rows = [row for row, line in pane.view.rows if not line]
     text = plain("\n".join(strip_sequences(row.raw) for row in rows).encode("utf-8", "surrogateescape"))
-    copy(owner(pane), text, f"{len(rows):,} records")
+    copy(owner(pane), text, counted(len(rows), "record"))
 
 
 async def previous_log(pane: LogPane) -> None:

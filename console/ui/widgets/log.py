@@ -11,14 +11,15 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
 
-from console.domain.run import LogRecord
+from console.domain.run import LogKind, LogRecord
 from console.domain.text import SafeText, clean
 from console.operations.log_filter import RecordFilter
+from console.operations.log_parts import LogFile
 from console.operations.log_stretch import Stretch
 from console.ui.drawing import Span, width_of, wrapped
 from console.ui.widgets.lines import Lines
-from console.ui.widgets.log_rows import MARK, POLL, Book, Ring, Row
-from console.ui.widgets.log_words import SHOWN, amount, cut, last_words, ranks_of, safe
+from console.ui.widgets.log_rows import MARK, NO_FILE, POLL, Book, Ring, Row
+from console.ui.widgets.log_words import SHOWN, amount, counted, cut, last_words, ranks_of, safe
 
 PAINTS_PER_S = 8
 
@@ -57,6 +58,13 @@ class LogView(Lines):
             self.far = far
             """Whether to the log's beginning or end."""
 
+    class Overrun(Message):
+        """So much came that the row under a paused cursor is not at hand any more."""
+
+        def __init__(self, row: Row) -> None:
+            super().__init__()
+            self.row = row
+
     def __init__(self) -> None:
         super().__init__(id="log")
         self.book = Book()
@@ -69,6 +77,8 @@ class LogView(Lines):
         """What is shown of the log, when it is not its end."""
         self._dirty = False
         self._dropped = 0
+        self._read: Row | None = None
+        """The row under the cursor of a paused window, before the latest rows came."""
 
     @property
     def rows(self) -> Ring:
@@ -84,12 +94,23 @@ class LogView(Lines):
         """Paint at a fixed rate, whatever arrives."""
         self.set_interval(1 / PAINTS_PER_S, self._flush)
 
-    def feed(self, records: Iterable[LogRecord]) -> None:
-        """Take records; cheap at any rate."""
+    def feed(self, records: Iterable[LogRecord], file: LogFile = NO_FILE) -> None:
+        """Take records of a file; cheap at any rate."""
         before = len(self.rows) + self.rows.dropped
+        place = self.cursor - self.rows.dropped + self._dropped
+        if self.following:
+            self._read = None
+        elif 0 <= place < len(self.rows):
+            self._read = self.rows[place][0]
         for record in records:
-            self.book.feed(record)
+            self.book.feed(record, file)
         self._came(before)
+
+    def begun_anew(self) -> None:
+        """Say that the log was rotated or truncated here."""
+        row = Row(LogRecord(LogKind.OTHER, "◆ the log was rotated: its file begins anew"))
+        row.word = MARK
+        self.mark(row)
 
     def mark(self, row: Row) -> None:
         """Put a mark where its time is."""
@@ -182,6 +203,8 @@ class LogView(Lines):
             self.set_reactive(LogView.cursor, max(0, total - 1))
             self.scroll_to(y=total, animate=False, immediate=True, force=True)
         elif dropped:
+            if self.cursor < dropped and self._read is not None:
+                self.post_message(self.Overrun(self._read))
             self.set_reactive(LogView.cursor, max(0, self.cursor - dropped))
             self.scroll_to(y=max(0, self.scroll_offset.y - dropped), animate=False, immediate=True, force=True)
         self.refresh()
@@ -219,7 +242,7 @@ class LogView(Lines):
         return [*cut(drawn, space), *more]
 
     def _folded(self, row: Row, lines: Sequence[str]) -> list[Span]:
-        more: list[Span] = [(" ▾" if row.opened else f" ▸ {len(lines) - 1:,} more lines", "accent")]
+        more: list[Span] = [(" ▾" if row.opened else f" ▸ {counted(len(lines) - 1, 'more line')}", "accent")]
         if many := ranks_of(row.source):
             more.append((f"  {many}", "warn"))
         if not row.opened and row.word in ("failure", "error"):
@@ -235,7 +258,7 @@ class LogView(Lines):
     def empty(self) -> Sequence[Sequence[Span]]:
         """Say what would be here."""
         if not self.book.filter.wants_all and len(self.book.all):
-            said = f"  no line matches the filter ({len(self.book.all):,} lines are hidden): esc shows all"
+            said = f"  no line matches the filter ({counted(len(self.book.all), 'line')} hidden): esc shows all"
             return [[], [(said, "dim")]]
         if self.book.polls:
             return [[], [(f"  nothing but polls so far ({self.book.polls:,} hidden): o shows them", "dim")]]
@@ -286,10 +309,12 @@ class LogView(Lines):
         if new_value < old_value and self.following and new_value < self.max_scroll_y - 1 and not self._dirty:
             self.following = False
 
-    def step(self, way: int, level: int = 1) -> bool:
-        """Go to the next or previous row of at least a level; return whether there is one."""
+    def step(self, way: int, level: int = 1, *, anew: bool = False) -> bool:
+        """Go to the next or previous row of at least a level, or the very first or last; return whether there is one."""
         total = self.count()
         start = self.cursor + way if not self.following or way < 0 else 0
+        if anew:
+            start = 0 if way > 0 else total - 1
         for index in range(start, total) if way > 0 else range(start, -1, -1):
             row, line = self.rows[index]
             if not line and row.level >= level:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from console.domain.run import LogKind, LogRecord
 from console.operations.log_filter import RecordFilter
+from console.operations.log_parts import LogFile
 from console.operations.polls import is_poll
 
 LINES_KEPT = 100_000
@@ -22,6 +23,8 @@ RAW_KEPT = 64 * 1024
 HEAD_KEPT = 4096
 """Characters that are kept of such a record."""
 
+NO_FILE = LogFile()
+
 POLL = "poll"
 """Word of an access line that comes from being watched."""
 
@@ -34,15 +37,17 @@ _BARS_AGO = 50
 class Row:
     """One record, or a mark, as it is shown; what a filter asks for is here."""
 
-    __slots__ = ("kind", "length", "offset", "opened", "raw", "severity", "source", "time", "word")
+    __slots__ = ("file", "kind", "length", "offset", "opened", "raw", "severity", "source", "time", "word")
 
-    def __init__(self, record: LogRecord) -> None:
+    def __init__(self, record: LogRecord, file: LogFile = NO_FILE) -> None:
         raw = record.raw
         self.kind = record.kind
         self.severity = record.severity
         self.source = record.source
         self.time = record.time
         self.offset = record.offset
+        self.file = file
+        """Which file of the log it stands in."""
         self.length = 0
         """Bytes of the whole record, when only its head is kept."""
         if len(raw) > RAW_KEPT:
@@ -149,11 +154,11 @@ class Book:
         self._all = True
         self._bars: dict[str, tuple[Row, int]] = {}
 
-    def feed(self, record: LogRecord) -> None:
+    def feed(self, record: LogRecord, file: LogFile = NO_FILE) -> None:
         """Take a record."""
-        if record.kind is LogKind.PROGRESS and self._redraw(record):
+        if record.kind is LogKind.PROGRESS and self._redraw(record, file):
             return
-        row = Row(record)
+        row = Row(record, file)
         item = (row, 0)
         self.all.add(item)
         if row.word == POLL:
@@ -166,9 +171,9 @@ class Book:
             self._bars[str(record.values.get("label"))] = (row, self.fed)
 
     @property
-    def begins(self) -> int | None:
-        """Offset of the oldest record at hand."""
-        return next((row.offset for row, _ in self.all if row.word != MARK), None)
+    def oldest(self) -> Row | None:
+        """The oldest record at hand."""
+        return next((row for row, _ in self.all if row.word != MARK), None)
 
     def mark(self, row: Row) -> bool:
         """Take a mark and put it where its time is; return whether the rows were laid out again for that."""
@@ -178,7 +183,7 @@ class Book:
             if self._wants(row):
                 self.shown.add((row, 0))
             return False
-        if later == len(self.all) and self.begins:
+        if later == len(self.all) and (oldest := self.oldest) is not None and oldest.offset:
             return False  # of a time whose records are not at hand
         items = list(self.all)
         items.insert(len(items) - later, (row, 0))
@@ -232,13 +237,14 @@ class Book:
             return self.polls_shown or row.word != POLL
         return row.word != MARK and self.filter.accepts(record or row)
 
-    def _redraw(self, record: LogRecord) -> bool:
+    def _redraw(self, record: LogRecord, file: LogFile) -> bool:
         """Draw a bar where it was drawn before; a finished one stays, and the next begins anew."""
         label = str(record.values.get("label"))
         row, fed = self._bars.get(label, (None, 0))
         if row is None or self.fed - fed > _BARS_AGO:
             return False
         row.raw, row.offset, row.time = record.raw[:HEAD_KEPT], record.offset, record.time
+        row.file = file
         self._bars[label] = (row, self.fed)
         if record.values.get("done") == record.values.get("total"):
             del self._bars[label]
