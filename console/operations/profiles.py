@@ -44,10 +44,17 @@ class Listed:
     """What is wrong with the file."""
 
 
-def listed() -> tuple[Listed, ...]:
-    """Return every profile that a name can reach, faulty ones included."""
+def listed(shown: Profile | None = None) -> tuple[Listed, ...]:
+    """Return every profile that a name can reach, faulty ones included.
+
+    Args:
+        shown: Comes first where no name reaches it, since it was given by its path.
+    """
     found = []
-    for path in paths.all_profiles():
+    known = paths.all_profiles()
+    given = Path(shown.path) if shown is not None and shown.path else None
+    outside = given is not None and given.is_file() and not any(given.samefile(path) for path in known)
+    for path in (given, *known) if given is not None and outside else known:
         try:
             found.append(Listed(path.stem, path, load_profile(path)))
         except ConsoleError as error:

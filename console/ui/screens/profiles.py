@@ -87,8 +87,9 @@ class ProfilesScreen(Screen[None]):
 
         names = self.query_one(ProfileList)
         desk = owner(self).desk
-        names.entries = await asyncio.to_thread(profiles.listed)
-        names.current = desk.profile.name if desk is not None and desk.profile is not None else ""
+        shown = desk.profile if desk is not None else None
+        names.entries = await asyncio.to_thread(profiles.listed, shown)
+        names.current = shown.name if shown is not None else ""
         found = [index for index, entry in enumerate(names.entries) if entry.name == names.current]
         names.changed()
         if found:
