@@ -136,9 +136,16 @@ class _Found:
 
 
 def _check_seal(profile: Profile, saved: Mapping[str, Any], found: _Found) -> None:
+    """Hold the file against its seal; a broken one is told by what was edited, where the evidence repeats it."""
     from console.operations.winner import seal_of
+    from console.operations.winner_fit import edits
 
-    found.hold("seal of the file", saved.get("seal"), seal_of(profile))
+    now = seal_of(profile)
+    found.hold("seal of the file", saved.get("seal") or "missing", now)
+    if saved.get("seal") != now:
+        found.drifts += (
+            [Drift(*one) for one in edits(profile, saved.get("profile") or {})] if "profile" in saved else []
+        )
 
 
 async def _check_install(desk: Desk, saved: Mapping[str, Any], found: _Found) -> None:
@@ -202,8 +209,8 @@ async def _check_model(desk: Desk, saved: Mapping[str, Any], found: _Found) -> N
 
     wanted: Mapping[str, str] = saved.get("model_files") or {}
     now = await model_hashes(desk, saved.get("resolved") or {}) if wanted else {}
-    for name, digest in sorted(wanted.items()):
-        found.hold(f"model's {name}", digest[:12], (now.get(name) or "missing")[:12])
+    for name in sorted({*wanted, *now}):  # a chat template that came since changes every prompt
+        found.hold(f"model's {name}", wanted.get(name, "missing")[:12], now.get(name, "missing")[:12])
     if not wanted:
         found.unknown.append("model's files")
 

@@ -24,6 +24,7 @@ from console.domain.profile import VIA_TABLES, Profile, Secret
 from console.domain.text import clean, dash
 from console.errors import RefusedError, UsageError
 from console.operations.desk import Desk
+from console.operations.winner_fit import as_planned, must_be_rebuildable, sealed_sections
 
 if TYPE_CHECKING:
     from console.journal.records import RunEntry, WriteEntry
@@ -59,7 +60,9 @@ async def sealed(desk: Desk) -> Sealed:
 
     profile = desk.must_profile()
     entry = await _measured_run(desk, profile)
-    found = _evidence(await _patch_files(desk, entry), entry, await Journal().writes(limit=1000))
+    files = await _patch_files(desk, entry)
+    must_be_rebuildable(entry, (file for some in files.values() for file in some))
+    found = _evidence(files, entry, await Journal().writes(limit=1000))
     rows = [
         f"{row['concurrency']:>6,}  {dash(row['output_tok_s'])} tok/s, {_counted(len(row['repeats_tok_s']), 'repeat')}"
         for row in found.get("measured", ())
@@ -106,19 +109,24 @@ async def measure_afresh(desk: Desk) -> AsyncIterator[SweepProgress]:
             yield progress
 
 
-async def save_winner(desk: Desk, name: str, *, overwrite: bool = False) -> Path:
+async def save_winner(desk: Desk, name: str, *, overwrite: bool = False, dirty: bool = False) -> Path:
     """Save the desk's profile, with what its run measured, under the operator's own profiles.
+
+    Uncommitted changes that no patch of the profile holds are refused; with `dirty` their hashes are sealed.
 
     An existing file is refused; with `overwrite` its tables are edited, and its comments and the
     keys that the profile does not have stay.
 
     Raises:
         UsageError: The name is no file name.
-        RefusedError: Nothing fit to be kept was measured, or the file is there.
+        RefusedError: Nothing fit to be kept was measured, it cannot be rebuilt, or the file is there.
     """
     _path_of(name, overwrite)
     profile = desk.must_profile()
     entry = await _measured_run(desk, profile)
+    if not dirty:
+        files = await _patch_files(desk, entry)
+        must_be_rebuildable(entry, (file for some in files.values() for file in some))
     return await save_profile(desk, profile, entry, name, overwrite=overwrite)
 
 
@@ -151,6 +159,7 @@ async def save_profile(
     found = {
         **_evidence(await _patch_files(desk, entry), entry, await Journal().writes(limit=1000)),
         **(evidence or {}),
+        "profile": sealed_sections(profile),
     }
     number = desk.store.begin(Activity(0, "profile save", clean(f"save {path.name}"), started_at=time.time()))
     if path.exists():
@@ -181,6 +190,8 @@ async def _measured_run(desk: Desk, profile: Profile) -> RunEntry:
     host = desk.link.host.name
     runs: Sequence[RunEntry] = await Journal().runs(host=host)
     entry = next((run for run in runs if (run.id == wanted if wanted else run.profile == profile.name)), None)
+    if entry is not None and entry.profile in ("", profile.name):
+        entry = as_planned(entry, profile.bench)
     if entry is None or entry.best_tok_s is None:
         what = f"run {wanted}" if wanted else f"profile {profile.name}"
         raise RefusedError(

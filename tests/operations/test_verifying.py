@@ -48,11 +48,11 @@ def test_a_seal_holds_what_is_launched_and_its_evidence_and_no_comments(tmp_path
         assert seal_of(parse_profile(path.read_text().replace(old, new), str(path))) != seal
 
 
-def test_a_broken_seal_is_a_drift_and_a_missing_one_is_unknown(tmp_path: Path) -> None:
+def test_a_broken_seal_is_a_drift_and_so_is_one_that_was_taken_off(tmp_path: Path) -> None:
     profile = parse_profile(TEXT, str(tmp_path / "won.toml"))
     found = _Found()
     _check_seal(profile, evidence_of(profile), found)
-    assert found.unknown == ["seal of the file"] and not found.drifts
+    assert [(one.what, one.saved) for one in found.drifts] == [("seal of the file", "missing")] and not found.unknown
     found = _Found()
     _check_seal(profile, {**evidence_of(profile), "seal": "0" * 64}, found)
     assert [drift.what for drift in found.drifts] == ["seal of the file"]

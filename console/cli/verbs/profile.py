@@ -40,6 +40,7 @@ def add(verbs: Any, parents: list[argparse.ArgumentParser]) -> None:
     save.add_argument("name", metavar="NAME")
     save.add_argument("--overwrite", action="store_true", help="replace an own profile of that name")
     save.add_argument("--fresh", action="store_true", help="measure it afresh first: the best of several is too good")
+    save.add_argument("--dirty", action="store_true", help="although uncommitted changes are in no patch of it")
     save.set_defaults(act=save_profile)
     verify = actions.add_parser("verify", parents=parents, help="what has drifted on the host since a winner was saved")
     verify.add_argument("name", nargs="?", metavar="NAME-or-FILE")
@@ -303,7 +304,7 @@ async def save_profile(args: argparse.Namespace, desk: Desk, out: Output) -> int
             if progress.current is not None and progress.current != said:
                 said = progress.current
                 out.say(f"measuring {said} afresh")
-    path = await save_winner(desk, args.name, overwrite=args.overwrite)
+    path = await save_winner(desk, args.name, overwrite=args.overwrite, dirty=args.dirty)
     if not await is_measured_afresh(desk):
         out.say("sealed with the numbers that it was chosen by; --fresh measures again first")
     if out.json:
