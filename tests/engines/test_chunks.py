@@ -164,3 +164,33 @@ def test_parts_in_any_order_never_raise_and_keep_the_order_of_the_file(parts: li
     assert parser.told == parser.fed == len(data)
     watch.ladder()
     watch.failure(ended=True)
+
+
+_RANKS_FAIL = (
+    b"".join(
+        b"[2026-01-02 03:04:05 TP%d] Scheduler hit an exception: Traceback (most recent call last):\n"
+        b'  File "gr\xc3\xb6\xc3\x9fe.py", line 1, in run\n    self.step()\nRuntimeError: \xe2\x9c\x97 kein Speicher\n\n'
+        % rank
+        for rank in range(8)
+    )
+    + b"[2026-01-02 03:04:07] Received sigquit from a child process. It usually means the child failed.\n"
+)
+_INTERLEAVED = b"".join(
+    b"[rank%d]: %s\n" % (rank, line)
+    for line in (
+        b"Traceback (most recent call last):",
+        b'  File "x.py", line 1, in \xc3\xa9',
+        b"ValueError: \xe2\x9c\x97",
+    )
+    for rank in range(8)
+)
+
+
+@pytest.mark.parametrize("data", [_RANKS_FAIL, _INTERLEAVED])
+@given(cuts=st.lists(st.integers(0, len(_RANKS_FAIL)), max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_folded_ranks_are_the_same_over_any_boundary(data: bytes, cuts: list[int]) -> None:
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    whole = read(data, 0)
+    assert any(record.values.get("times") == 8 for record in whole)
+    assert read([data[start:end] for start, end in itertools.pairwise(edges)], 0) == whole
