@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from console.config import experiments as files
 from console.domain.experiment import BASE, Arm, ExperimentSpec, ExperimentState, Verdict
 from console.domain.patch import DiskState, Patch
-from console.errors import UsageError
+from console.errors import ConnectError, ConsoleError, UsageError
 from console.experiments import arms as resolving
 from console.experiments import schedule
 from console.experiments.progress import Progress, Rules, Settled
 from console.experiments.report import plan_of, rules_of, state_of
+from console.experiments.search import arm_of, key
 from console.experiments.statistics import detectable, pair_noise
 from console.journal import experiments as entries
 from console.journal.book import Journal
@@ -33,6 +34,8 @@ WARM_UP_SHARE = 2.0
 """A visit takes about this many times the measured window: warm-up of the same size, idle wait, flush."""
 
 SETTLE_S = 3.0
+SPACE = "the space"
+"""What a search could set, in a plan's notes."""
 CANNOT = (DiskState.CONFLICT, DiskState.NOT_APPLICABLE, DiskState.INVALID, DiskState.DRIFTED)
 
 
@@ -186,12 +189,40 @@ async def _on_host(
         for name in names:
             if known[name].disk is DiskState.ON and name not in spec.base.patches_on:
                 notes.append(f"{name} is on now and not in the base: it will be taken off")
+    wrong, unsaid = await _unfit(desk, spec, arms)
+    if space := wrong.pop(SPACE, ""):
+        notes.append(f"{SPACE}: {space}")
+    problems += [(name, why) for name, why in wrong.items() if name not in dict(problems)]
+    notes += unsaid
     run = await server.status(desk)
     if run is not None and run.phase in LIVING:
         notes.append(
             f"run {run.id or 'of somebody else'} of {run.profile or '—'} is {run.phase.value}: it will be stopped"
         )
     return tuple(problems), tuple(notes)
+
+
+async def _unfit(desk: Desk, spec: ExperimentSpec, arms: Sequence[Arm]) -> tuple[dict[str, str], list[str]]:
+    """Return what keeps arms from coming up, as a restart would say, and why that is not known."""
+    from console.operations import fitness, launching, profile_check
+
+    tried = [arm for arm in arms if arm.against and not arm.refused and not arm.same_as]
+    if spec.search is not None:
+        first = {key(one): one.choices[0] if one.choices else one.low for one in spec.search.space}
+        corner = arm_of(SPACE, cast("dict[str, str | int | float | bool]", first), spec.search.space)
+        tried.append(resolving.resolve(replace(spec, arms=(corner,)), find_patch)[1])
+    found: dict[str, str] = {}
+    try:
+        said = await launching.look(desk, spec.base, model=profile_check.model_folder(spec.base))
+        for arm in tried:
+            told = await profile_check.check(arm.profile, replace(desk, profile=arm.profile), looked=said)
+            if wrong := fitness.stopping(told):
+                found[arm.name] = f"{wrong[0].told}" + f" ({wrong[0].hint})" * bool(wrong[0].hint)
+    except ConnectError:
+        raise
+    except ConsoleError as error:
+        return found, [f"whether the arms would start was not checked: {error.one_line()}"]
+    return found, []
 
 
 def _walked(

@@ -27,6 +27,9 @@ from console.operations.rollback import StepError, through
 if TYPE_CHECKING:
     import optuna
 
+TRIES = 3
+"""Times that a point is measured before what taints it counts as its own fault."""
+
 SEARCHING = "-search"
 """Ends the name of the journal's entry of a search; its winners stand in another entry, of the file's own name."""
 
@@ -190,17 +193,23 @@ class _Searching(experiments_run.Work):
         """Measure rung by rung, the low ones first; a hopeless point is given up between them."""
         found: list[Measurement] = []
         for place, rung in enumerate(sorted(self.spec.bench.concurrency)):
-            found += await self._rung(rung)
+            done = await self._rung(rung)
+            for again in range(1, TRIES):
+                if not (why := self.taint(done[-1])):
+                    break
+                self.desk.say(f"measured again: {why}")
+                done = await self._rung(rung, again)
+            found += done
             value = experiments_run.value_of(found[-1], self.search.objectives[0])
             last = rung == max(self.spec.bench.concurrency)
             if trial is not None and value is not None and not last and self.study.hopeless(trial, value, place):
                 break
         return found
 
-    async def _rung(self, rung: int) -> tuple[Measurement, ...]:
+    async def _rung(self, rung: int, again: int = 0) -> tuple[Measurement, ...]:
         async def once() -> tuple[Measurement, ...]:
             done: tuple[Measurement, ...] = ()
-            steps = measure.sweep(self.desk, concurrency=(rung,), repeats=1)
+            steps = measure.sweep(self.desk, concurrency=(rung,), repeats=1, first_repeat=again)
             async with aclosing(steps) as sweep:  # type: ignore[type-var]
                 async for progress in sweep:
                     done = progress.done

@@ -73,6 +73,8 @@ class World:
     """The call that fails."""
     fault: Callable[[str], BaseException] = lambda what: Killed(what)
     speed: Callable[[Profile, frozenset[str]], float] = lambda profile, on: 880.0
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """Arms that the install would not take, and why."""
     in_force: Callable[[Profile], Mapping[str, object]] = lambda profile: dict(profile.launch.args)
     answer: Callable[[Profile, frozenset[str]], str] = lambda profile, on: "The sea was calm and the boats came home."
     dies: Callable[[Profile, frozenset[str]], str] = lambda profile, on: ""
@@ -209,6 +211,11 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(server, "resolved_arguments", resolved_arguments)
     monkeypatch.setattr(answers, "ask", ask)
     monkeypatch.setattr(measure, "sweep", sweep)
+
+    async def unfit(*_: Any) -> tuple[dict[str, str], list[str]]:
+        return dict(world.unfit), []
+
+    monkeypatch.setattr(experiments, "_unfit", unfit)
     found = {name: Patch(name, requires=required) for name, required in needs.items()}
     monkeypatch.setattr(experiments, "find_patch", found.__getitem__)
     monkeypatch.setattr("console.operations.experiments_run.find_patch", found.__getitem__)

@@ -156,6 +156,14 @@ async def test_silence_of_a_server_about_a_flag_is_no_proof_that_nothing_changed
     assert verdicts(await run(desk, file)) == WHOLE
 
 
+async def test_an_arm_that_the_install_would_not_take_is_not_launched(desk: Desk, world: World, file: Path) -> None:
+    world.unfit = {"wide": "launch.args.wide: wide is not a flag of this install"}
+    plan = await experiments.plan(desk, experiments.load(str(file)))
+    assert dict(plan.problems)["wide"] == world.unfit["wide"]
+    wide = next(arm for arm in (await run(desk, file)).outcomes if arm.name == "wide")
+    assert wide.verdict is Verdict.FAILED and wide.reason == world.unfit["wide"] and not wide.rungs
+
+
 async def test_a_server_that_tells_nothing_leaves_it_open_whether_arms_are_as_asked(
     desk: Desk, world: World, file: Path
 ) -> None:

@@ -101,6 +101,21 @@ async def test_a_space_that_was_seen_whole_is_left(desk: Desk, world: World, spa
     assert study(space).seen_whole
 
 
+async def test_a_tainted_point_is_measured_again(desk: Desk, world: World, space: Path) -> None:
+    world.speed = speed
+    times: list[str] = []
+
+    def once_late(profile: Profile) -> str:
+        times.append(profile.name)
+        return "" if times.count(profile.name) > 1 else "the client was late"
+
+    world.taint = once_late
+    told = await run(desk, space)
+    rows = study(space).rows()
+    assert not [row for row in rows if row["state"] == "fail"] and len(rows) == 9
+    assert told.winner
+
+
 @pytest.mark.parametrize(
     ("dimension", "points"),
     [
