@@ -78,7 +78,7 @@ def test_what_is_in_force() -> None:
     assert told == {
         "model": "/models/tiny.gguf", "alias": "tiny", "parallel": 4, "ctx_per_slot": 1024, "sampling.top_k": 40,
     }  # fmt: skip
-    assert "chat_template" not in resolved
+    assert "chat_template" not in resolved and {"metrics", "slots", "props"} <= resolved.keys()
     asked = Profile("p", launch=LaunchSection(args={"parallel": 8, "model": "/models/tiny.gguf"}))
     [difference] = LLAMA.differences(asked, resolved)
     assert (difference.name, difference.requested, difference.resolved) == ("parallel", 8, 4)

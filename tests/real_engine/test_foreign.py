@@ -117,6 +117,7 @@ async def test_a_llama_server_of_somebody_else(llama_bay: Bay) -> None:
         assert told["run"]["log"] == str(started.log) and told["resolved"]["parallel"] == 2
         rows = {row["name"]: row for row in told["arguments"]}
         assert (rows["parallel"]["asked"], rows["parallel"]["in_force"]) == (2, 2)
+        assert (rows["metrics"]["asked"], rows["metrics"]["in_force"]) == (True, True)
         assert told["differences"] == [] and not said
         with somebody_on(bay.port) as (peer, client):
             its_end_is_refused(bay, started, peer, client)

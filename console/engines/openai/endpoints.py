@@ -55,4 +55,11 @@ def resolved(info: Mapping[str, object]) -> Mapping[str, object]:
     return found
 
 
-_NAMES = {"total_slots": "parallel", "model_path": "model", "model_alias": "alias"}
+_NAMES = {
+    "total_slots": "parallel",
+    "model_path": "model",
+    "model_alias": "alias",
+    "endpoint_metrics": "metrics",
+    "endpoint_slots": "slots",
+    "endpoint_props": "props",
+}

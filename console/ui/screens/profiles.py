@@ -176,7 +176,9 @@ class ProfilesScreen(Screen[None]):
         if current and self._resolved:
             table_rows = argument_table.differences_between(profile, self._resolved)
             number = sum(row.state == argument_table.DIFFERENT for row in table_rows)
-            word = "everything is in force as asked for" if not number else f"{number} otherwise than asked for"
+            untold = any(row.asked is not None and row.in_force is None for row in table_rows)
+            word = f"everything {'that it tells of ' * untold}is in force as asked for"
+            word = f"{number} otherwise than asked for" if number else word
             rows.append([("  ", ""), (word, "warn" if number else "good")])
             if self._why:
                 rows += [list(row) for row in wrapped(clean(self._why), width)]
