@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from console.domain.run import LogRecord, Run
 from console.errors import RemoteError, UsageError
 from console.operations.desk import Desk
 from console.operations.log_filter import RecordFilter
 from console.operations.log_parts import LogFile, parser_of
-from console.operations.log_search import Found, search
+
+if TYPE_CHECKING:
+    from console.operations.log_search import Found
 
 BEFORE_BYTES = 256 * 1024
 AFTER_BYTES = 512 * 1024
@@ -95,13 +98,15 @@ async def wanted_of(
         way: 1 for what comes behind it, -1 for what stands before.
         file: Which file is meant, as for `around`.
     """
+    from console.operations import log_search
+
     inside: dict[int, LogRecord] = {}
     end = size = edge
     limit, asked = FOUND, None
     while not inside and asked != end:  # the host tells more lines than the filter takes records
         asked = end
         first, last = (end, None) if way > 0 else (0, end)
-        source = search(
+        source = log_search.search(
             desk, run, wanted, first=first, last=last, backward=way < 0, limit=limit, block=BLOCK_BYTES, file=file
         )
         with _told():

@@ -70,7 +70,6 @@ async def search(
 @pytest.fixture
 def opened(cockpit: Bench, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(log_search, "search", search)
-    monkeypatch.setattr(log_stretch, "search", search)
     monkeypatch.setattr(log_stretch, "around", around)
     app, _, operations = cockpit()
     operations.records = tuple(WHOLE[-AT_HAND:])
