@@ -17,12 +17,10 @@ from console.journal.book import Journal
 from console.journal.records import RunEntry
 from console.journal.remarks import remark as _remark
 from console.journal.requests import requests_of as _requests_of
+from console.operations.likeness import UNKNOWN, asked_for, model_of, unlike
 
-__all__ = ["Comparison", "Imported", "Result", "compare", "find_run", "import_results", "listed"]
+__all__ = ["Comparison", "Imported", "Result", "asked_for", "compare", "find_run", "import_results", "listed"]
 
-
-MODEL_FLAGS = ("model-path", "model", "hf-repo")
-"""Flags that name what is served, where the server does not tell."""
 
 MOST_RUNS = 20_000
 """Runs that are read whole at most."""
@@ -218,98 +216,37 @@ async def compare(a: str, b: str, journal: Journal | None = None, *, host: str =
         RefusedError: They are not alike: another model, other lengths, another cache protocol, demo and real.
     """
     found = side_by_side(await find_run(a, journal, host=host), await find_run(b, journal, host=host))
+    must_be_alike(found)
+    return found
+
+
+def must_be_alike(found: Comparison) -> None:
+    """Refuse two runs whose numbers are not set against each other, with the reason."""
     if found.refused:
         raise RefusedError(
             f"runs {found.a.id} and {found.b.id} are not compared: {found.refused}", hint="measure both alike"
         )
-    return found
 
 
 def side_by_side(a: RunEntry, b: RunEntry) -> Comparison:
     """Return what differs between two runs, and what it did; their numbers only where they are alike."""
-    refused = _unlike(a, b)
+    refused = unlike(a, b)
     rungs = () if refused else _rungs(a.measurements, b.measurements)
     if not rungs and not refused:
         refused = "they were measured at no common concurrency"
-    few = [rung.concurrency for rung in rungs if rung.interval is None]
-    note = "" if not few else "fewer than 3 repeats in common: no interval, so a small difference means nothing"
-    return Comparison(a, b, _differences(a, b), rungs, note, refused)
-
-
-def _unlike(a: RunEntry, b: RunEntry) -> str:
-    """Return why two runs must not be compared; empty when they may be."""
-    moved = [one.said for one in changes(kept(a.identity), kept(b.identity)) if one.decides]
-    lengths = ("input_tokens", "output_tokens", "input_spread", "output_spread", "ignore_eos")
-    for what, one, other in (
-        ("badge", a.badge or "none", b.badge or "none"),
-        ("model", _model(a), _model(b)),
-        ("model files", *_both(a, b, "model_files")),
-        ("GPUs", *_both(a, b, "gpus")),
-        ("lengths", _protocol(a, *lengths), _protocol(b, *lengths)),
-        ("cache protocol", _protocol(a, "flushed"), _protocol(b, "flushed")),
-        (
-            "load",
-            _protocol(a, "api", "loop", "request_rate_req_s", "arrival"),
-            _protocol(b, "api", "loop", "request_rate_req_s", "arrival"),
-        ),
-        ("vantage", _vantages(a), _vantages(b)),
-    ):
-        if one != other:
-            return f"{what} {_words(one)} against {_words(other)}"
-        if what == "model files" and moved:  # before the GPUs' names and limits, which it tells more of
-            return f"another machine state: {'; '.join(moved)}"
-    return ""
-
-
-def _model(entry: RunEntry) -> str:
-    resolved, asked = entry.identity.get("resolved") or {}, asked_for(entry)
-    told = (resolved.get("model_path"), resolved.get("model"), *(asked.get(f"--{name}") for name in MODEL_FLAGS))
-    return str(next(filter(None, told), None) or _served(entry) or "unknown")
-
-
-def _served(entry: RunEntry) -> str:
-    """Return the model that a command names without a flag: `vllm serve MODEL`."""
-    argv = [str(word) for word in entry.identity.get("argv") or ()]
-    at = argv.index("serve") + 1 if "serve" in argv else len(argv)
-    return argv[at] if at < len(argv) and not argv[at].startswith("-") else ""
-
-
-_USUAL = {"input_spread": 0.0, "output_spread": 0.0, "ignore_eos": True, "loop": "closed"}
-"""What measurements from before these were told had."""
-
-
-def _protocol(entry: RunEntry, *names: str) -> tuple[tuple[object, ...], ...]:
-    found = {tuple(one.protocol.get(name, _USUAL.get(name)) for name in names) for one in entry.measurements}
-    return tuple(sorted(found, key=str))
-
-
-def _vantages(entry: RunEntry) -> str:
-    return " and ".join(sorted({one.vantage for one in entry.measurements}))
-
-
-def _both(a: RunEntry, b: RunEntry, name: str) -> tuple[str, str]:
-    """Return what two runs say of a fact; where one does not know it, it excludes nothing."""
-    one, other = _fact(a, name), _fact(b, name)
-    return (one, other) if one and other else ("", "")
-
-
-def _fact(entry: RunEntry, name: str) -> str:
-    value = entry.identity.get(name)
-    if name == "gpus":
-        return ", ".join(f"{gpu.get('name')} at {gpu.get('power_limit_w')} W" for gpu in value or ())
-    return ", ".join(f"{key} {digest[:12]}" for key, digest in sorted((value or {}).items()))
-
-
-def _words(value: object) -> str:
-    if isinstance(value, tuple):
-        return (
-            " and ".join("/".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in value) or "nothing"
-        )
-    return str(value)
+    few = [rung for rung in rungs if rung.interval is None and not rung.note]
+    notes = ["fewer than 3 repeats in common: no interval, so a small difference means nothing"] if few else []
+    if rungs and model_of(a) == UNKNOWN:
+        notes.append("the model of neither is known: they may be of different ones")
+    if rungs and a.engine != b.engine:
+        notes.append(f"another engine: {a.engine} against {b.engine}")
+    return Comparison(a, b, _differences(a, b), rungs, "; ".join(notes), refused)
 
 
 def _differences(a: RunEntry, b: RunEntry) -> tuple[Difference, ...]:
     found = [Difference("host", a.host, b.host)] if a.host != b.host else []
+    if a.engine != b.engine:
+        found.append(Difference("engine", a.engine, b.engine))
     for name in ("profile", "package", "patches_on", "loaded", "gpus", "git"):
         if a.identity.get(name) != b.identity.get(name):
             found.append(Difference(name, a.identity.get(name), b.identity.get(name)))
@@ -334,14 +271,6 @@ def _steady(resolved: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in resolved.items() if name not in VOLATILE}
 
 
-def asked_for(entry: RunEntry) -> dict[str, object]:
-    """Return the flags that a run was launched with, but where it listened."""
-    from console.patching.process import arguments
-
-    found = arguments(tuple(entry.identity.get("argv") or ()))
-    return {f"--{name}": value for name, value in found.items() if name not in ("port", "host")}
-
-
 def _of_mapping(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:
     keys = [*a, *(key for key in b if key not in a)]
     return [Difference(f"{name} {key}", a.get(key), b.get(key)) for key in keys if a.get(key) != b.get(key)]
@@ -352,8 +281,12 @@ def _rungs(a: Sequence[Measurement], b: Sequence[Measurement]) -> tuple[Rung, ..
     rungs = []
     for concurrency in common:
         mine, theirs = _fit(a, concurrency), _fit(b, concurrency)
-        tainted = [side for side, fit in (("A", mine), ("B", theirs)) if not fit]
-        note = f"{' and '.join(tainted)} tainted: not compared" if tainted else ""
+        note = " and ".join(
+            f"{side} tainted ({_reasons(of, concurrency)})"
+            for side, of, fit in (("A", a, mine), ("B", b, theirs))
+            if not fit
+        )
+        note += ": not compared" if note else ""
         rungs.append(
             Rung(
                 concurrency,
@@ -377,6 +310,11 @@ def _rungs(a: Sequence[Measurement], b: Sequence[Measurement]) -> tuple[Rung, ..
             )
         )
     return tuple(rungs)
+
+
+def _reasons(measurements: Sequence[Measurement], concurrency: int) -> str:
+    told = (reason for one in measurements if one.concurrency_limit == concurrency for reason in one.tainted)
+    return "; ".join(dict.fromkeys(told))
 
 
 def _fit(measurements: Sequence[Measurement], concurrency: int) -> list[Measurement]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
 from console.cli.output import Output
 from console.cli.verbs import runs
-from console.errors import UsageError
+from console.errors import RefusedError, UsageError
+from console.journal.book import Journal
 from console.journal.records import RunEntry
 
 
@@ -42,3 +44,19 @@ def test_a_name_that_asks_for_a_format_there_is_not_is_refused() -> None:
         runs._format(argparse.Namespace(output="run.pdf", format=None, csv=False))
     assert runs._format(argparse.Namespace(output="run.pdf", format="svg", csv=False)) == "svg"
     assert runs._format(argparse.Namespace(output="run.svg", format=None, csv=False)) == "svg"
+
+
+def test_a_refused_comparison_is_a_document_too_and_git_is_told_without_its_diff(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path))
+    git = {"commit": "b261bbc001a71d670745", "dirty": ["a.py"], "diff": "+secret line"}
+    one = RunEntry("2026-12-03-1", "h", "p", "sglang", 1.0, "", {"git": git})
+    asyncio.run(Journal().record_run(one))
+    args = argparse.Namespace(a=one.id, b=one.id, host=[])
+    with pytest.raises(RefusedError, match="nothing was measured"):
+        asyncio.run(runs.compare_runs(args, None, Output(json=True)))
+    told = json.loads(capsys.readouterr().out)
+    assert "nothing was measured" in told["refused"] and told["concurrency"] == [] and told["plots"] == {}
+    assert runs._side(one, "git", git) == "b261bbc001a7, changed: a.py"
+    assert runs._side(one, "gpus", None) == "—" and runs._side(one, "patches_on", []) == "none"

@@ -70,5 +70,41 @@ async def test_a_number_that_several_hosts_have_is_asked_whose_it_is(
     assert (await find_run("2026-12-03-2")).host == "two"
     with pytest.raises(UsageError, match="not in the journal"):
         await find_run("2026-12-03-2", host="one")
-    with pytest.raises(RefusedError, match="no common concurrency"):
+    with pytest.raises(RefusedError, match="nothing was measured of"):
         await compare("2026-12-03-1", "2026-12-03-2", host="two")  # neither has a measurement there
+
+
+def _measured_otherwise(run: RunEntry, protocol: dict[str, Any] | None = None, **fields: Any) -> RunEntry:
+    changed = [replace(one, protocol={**one.protocol, **(protocol or {})}, **fields) for one in run.measurements]
+    return replace(run, measurements=tuple(changed))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (_measured_otherwise(entry("b"), {"input_tokens": 8}), "lengths 1,024 in, 256 out against 8 in, 256 out"),
+        (
+            _measured_otherwise(entry("b"), {"output_spread": 0.5, "ignore_eos": False}),
+            "lengths 1,024 in, 256 out against 1,024 in, 256 out (up to 50% shorter), ended by the model",
+        ),
+        (_measured_otherwise(entry("b"), {"flushed": False}), "cache protocol flushed before against not flushed"),
+        (
+            _measured_otherwise(entry("b"), {"loop": "open", "request_rate_req_s": 5.0, "arrival": "poisson"}),
+            "load closed loop against open loop at 5 req/s, poisson",
+        ),
+        (_measured_otherwise(entry("b"), vantage="here"), "vantage host against here"),
+        (_measured_otherwise(entry("b"), concurrency_limit=8), "they were measured at no common concurrency"),
+        (replace(entry("b"), badge="DEMO"), "badge none (a real host) against DEMO"),
+        (replace(entry("b"), measurements=()), "nothing was measured of b"),
+    ],
+)
+def test_a_refusal_says_its_reason_in_words(other: RunEntry, said: str) -> None:
+    assert side_by_side(entry("a"), other).refused == said
+
+
+def test_what_is_compared_with_a_grain_of_salt_is_marked() -> None:
+    found = side_by_side(entry("a"), replace(entry("b"), engine="vllm"))
+    assert "another engine: sglang against vllm" in found.note and "model of neither is known" in found.note
+    assert [one.what for one in found.differences] == ["engine"]
+    (rung,) = side_by_side(entry("a"), _measured_otherwise(entry("b"), tainted=("2 requests failed",))).rungs
+    assert rung.note == "B tainted (2 requests failed): not compared" and rung.b_tok_s is None

@@ -168,11 +168,12 @@ def _git(entry: RunEntry) -> str:
 async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
     """Print a comparison; 3 when the runs are not alike."""
     from console.operations import plots
-    from console.operations.compare import compare
+    from console.operations.compare import find_run, must_be_alike, side_by_side
 
-    found = await compare(args.a, args.b, host=_host(args))
+    host = _host(args)
+    found = side_by_side(await find_run(args.a, host=host), await find_run(args.b, host=host))
     if out.json:
-        drawn = await plots.of_runs((found.a, found.b))
+        drawn = {} if found.refused else await plots.of_runs((found.a, found.b))
         out.document(
             a=found.a.id,
             b=found.b.id,
@@ -181,11 +182,14 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
                 {**dataclasses.asdict(rung), "ratio": rung.ratio, "clear": rung.clear} for rung in found.rungs
             ],
             note=found.note,
+            refused=found.refused or None,
             plots={name: plots.plain(plot) for name, plot in drawn.items()},
         )
+    must_be_alike(found)
+    if out.json:
         return 0
     for one in found.differences:
-        out.line(f"{one.what}: {one.a} → {one.b}")
+        out.line(f"{one.what}: {_side(found.a, one.what, one.a)} → {_side(found.b, one.what, one.b)}")
     for rung in found.rungs:
         repeats = f"{rung.a_repeats} and {rung.b_repeats} repeats"
         out.line(f"concurrency {rung.concurrency:,} · {rung.note or repeats}")
@@ -195,6 +199,19 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
     if found.note:
         out.say(found.note)
     return 0
+
+
+def _side(entry: RunEntry, what: str, value: object) -> str:
+    """Return one side of a difference in words: the commit without its diff, GPUs as they are counted."""
+    from console.operations.winner import gpu_words
+
+    if what == "git":
+        return _git(entry) or "—"
+    if what == "gpus":
+        return gpu_words(entry.identity.get("gpus") or ()) or "—"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    return "—" if value is None else str(value)
 
 
 def _format(args: argparse.Namespace) -> str:
