@@ -155,7 +155,7 @@ async def test_unlike_runs_are_refused_in_words_and_still_told_apart(cockpit: Be
         app = await opened(pilot)
         await mark(pilot, "base-1", "long-3")
         await pilot.press("c")
-        await until(pilot, lambda: "✗ not compared: lengths 16/8" in shown(app))
+        await until(pilot, lambda: "✗ not compared: lengths 16 in, 8 out" in shown(app))
         assert "measure both alike" in shown(app) and "asked for otherwise" in shown(app)
 
 
