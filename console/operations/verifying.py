@@ -25,6 +25,9 @@ GPU_PATIENCE_S = 5.0
 ALIKE = 0.03
 """Change that counts as noise where too few repeats were saved to know the noise."""
 
+TELLING = 1.25
+"""Bounds further apart than this would call half the speed the same: nothing is reproduced by noise alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
@@ -58,7 +61,7 @@ class Again:
     high_pct: float | None = None
     """Bounds of the change, where both have three repeats or more."""
     verdict: str = ""
-    """`reproduced`, `slower`, `faster`, `not measured`."""
+    """`reproduced`, `slower`, `faster`, `not measured`, `too noisy`."""
 
     @property
     def change_pct(self) -> float | None:
@@ -71,7 +74,7 @@ class Conclusion(StrEnum):
 
     REPRODUCED = "reproduced within noise"
     NOT_REPRODUCED = "not reproduced"
-    NONE = "not everything could be measured: nothing is concluded"
+    NONE = "not everything could be measured well enough: nothing is concluded"
 
 
 def summary(found: Verification) -> str:
@@ -83,7 +86,7 @@ def summary(found: Verification) -> str:
 def concluded(rows: Sequence[Again]) -> Conclusion:
     """Return what all concurrencies together show."""
     verdicts = {row.verdict for row in rows}
-    if not rows or "not measured" in verdicts:
+    if not rows or verdicts & {"not measured", "too noisy"}:
         return Conclusion.NONE
     return Conclusion.REPRODUCED if verdicts == {"reproduced"} else Conclusion.NOT_REPRODUCED
 
@@ -321,5 +324,6 @@ def again(row: Mapping[str, Any], done: Sequence[Measurement]) -> Again:
     else:
         same = bounds.low <= 1.0 <= bounds.high
         low, high = bounds.low_pct, bounds.high_pct
-    verdict = "reproduced" if same else "faster" if change > 0 else "slower"
+    vague = same and bounds is not None and bounds.high > TELLING * bounds.low
+    verdict = "too noisy" if vague else "reproduced" if same else "faster" if change > 0 else "slower"
     return Again(concurrency, before, fmean(now), low, high, verdict)

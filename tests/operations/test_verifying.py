@@ -17,9 +17,19 @@ from console.inventory.git import git_state
 from console.operations import machine
 from console.operations.desk import Desk
 from console.operations.identity import uncommitted
-from console.operations.verifying import _check_machine, _check_seal, _check_uncommitted, _Found, again, evidence_of
+from console.operations.verifying import (
+    Conclusion,
+    _check_machine,
+    _check_seal,
+    _check_uncommitted,
+    _Found,
+    again,
+    concluded,
+    evidence_of,
+)
 from console.operations.winner import CLEAN, seal_of
 from tests.bench.test_foreign import MINE
+from tests.journal.test_book import ONE
 from tests.local import desk
 from tests.wheels import commit_all
 
@@ -136,3 +146,12 @@ async def test_an_edit_by_hand_is_a_drift_and_kept_with_its_diff_without_secrets
         assert [one.what for one in found.drifts] == drifted
         assert found.unknown == (["uncommitted changes"] if then is None else [])
         assert found.checked == (["uncommitted changes"] if then is hashes else [])
+
+
+def test_noise_alone_reproduces_nothing() -> None:
+    row = {"concurrency": 8, "output_tok_s": 443.2, "repeats_tok_s": [208.8, 560.3, 560.4]}
+    done = [
+        replace(ONE, concurrency_limit=8, repeat=n, tainted=(), output_throughput_tok_s=450.0 + n) for n in range(3)
+    ]
+    told = again(row, done)
+    assert told.verdict == "too noisy" and concluded([told]) is Conclusion.NONE
