@@ -141,6 +141,7 @@ def document(told: ExperimentState) -> dict[str, Any]:
         "finished": told.finished,
         "state": told.where or None,
         "measurements": told.done,
+        "left_s": None if told.left_s is None else round(told.left_s, 1),
         "noise_pct": told.noise_pct,
         "target": told.target or None,
         "arms": [_arm(arm) for arm in told.outcomes],

@@ -255,6 +255,8 @@ class ExperimentState:
     done: int = 0
     planned: int = 0
     """Visits: one arm measured once at every concurrency."""
+    left_s: float | None = None
+    """Seconds that the visits to come take at most, as those before did; `None` before there are enough of them."""
     winner: str = ""
     confirmed: tuple[Rated, ...] = ()
     """The winner's fresh measurement against the base."""

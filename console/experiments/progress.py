@@ -59,6 +59,8 @@ class Progress:
     visits: dict[tuple[str, int, str], Values] = field(default_factory=dict)
     """(stage, block, arm) to the values measured there; empty values for a visit that was tainted."""
     taints: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    measured_at: list[float] = field(default_factory=list)
+    """When each visit ended, in seconds since the epoch."""
     settled: dict[str, Settled] = field(default_factory=dict)
     entered: set[str] = field(default_factory=set)
     """Arms that were in force at some time."""
@@ -141,6 +143,7 @@ def take(progress: Progress, kind: str, at: float, data: Mapping[str, Any]) -> N
         if data.get("tainted"):
             progress.taints[key] = str(data["tainted"])
         progress.run_visits += 1
+        progress.measured_at.append(at)
     elif kind == "verdict":
         progress.settled[arm] = Settled(
             Verdict(data["verdict"]), str(data.get("reason", "")), str(data.get("same_as", ""))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from console.domain.experiment import BASE, Arm, ArmOutcome, Block, ExperimentSpec, ExperimentState, Rated, Verdict
@@ -13,6 +15,9 @@ from console.experiments.progress import CONFIRM, Progress, Rules, folded
 from console.experiments.statistics import pair_noise
 from console.experiments.verdicts import ledger, rated
 from console.journal.experiments import ExperimentEntry
+
+GAPS_NEEDED = 2
+"""Times between visits that an estimate needs."""
 
 
 def plan_of(spec: ExperimentSpec, arms: tuple[Arm, ...]) -> dict[str, Any]:
@@ -92,7 +97,8 @@ def state_of(entry: ExperimentEntry) -> ExperimentState:
         where=entry.where,
         current=progress.current,
         done=len(progress.visits),
-        planned=len(progress.visits) + visits_left(rules, progress),
+        planned=len(progress.visits) + (left := visits_left(rules, progress)),
+        left_s=_left_s(progress, left),
         winner=winner,
         confirmed=_confirmed(rules, progress, winner) if winner and rules.confirm else (),
         finished=entry.finished,
@@ -135,6 +141,12 @@ def _so_far(rules: Rules, progress: Progress, arm: str) -> str:
         return "not clear so far" + (f", about {more} more pairs would settle it" if more else "")
     ahead = (low > 1.0) is rules.measure_of.more_is_better
     return f"{'ahead' if ahead else 'behind'} so far, not yet by enough to stop early"
+
+
+def _left_s(progress: Progress, visits: int) -> float | None:
+    """Return how long so many visits take by those before, launches between them included."""
+    gaps = [later - sooner for sooner, later in pairwise(progress.measured_at)]
+    return median(gaps) * visits if len(gaps) >= GAPS_NEEDED and not progress.finished else None
 
 
 def visits_left(rules: Rules, progress: Progress) -> int:

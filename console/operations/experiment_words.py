@@ -29,6 +29,11 @@ def rollback_words(arm: ArmOutcome) -> str:
     return f"rolled back {_clock(arm.rolled_back_at)}{ready}"
 
 
+def left_words(seconds: float) -> str:
+    """Return `at most 12 min left`."""
+    return f"at most {seconds:.0f} s left" if seconds < 90 else f"at most {seconds / 60:.0f} min left"
+
+
 def search_words(search: SearchSpec) -> Iterator[str]:
     """Yield how a space is walked, then its dimensions, one a line."""
     points = size(search.space)

@@ -14,6 +14,7 @@ from console.journal import experiments as entries
 from console.journal.book import Journal
 from console.operations import experiments, experiments_run
 from console.operations.desk import Desk
+from console.operations.experiment_words import left_words
 from tests.experiments.conftest import Killed, World, desk_on, link_lost, story
 
 
@@ -162,6 +163,20 @@ async def test_an_arm_that_the_install_would_not_take_is_not_launched(desk: Desk
     assert dict(plan.problems)["wide"] == world.unfit["wide"]
     wide = next(arm for arm in (await run(desk, file)).outcomes if arm.name == "wide")
     assert wide.verdict is Verdict.FAILED and wide.reason == world.unfit["wide"] and not wide.rungs
+
+
+async def test_the_time_left_is_told_once_some_visits_were_timed(desk: Desk, world: World, file: Path) -> None:
+    world.speed = story
+    states = [state async for state in experiments_run.run(desk, experiments.load(str(file)))]
+    early = [state.left_s for state in states if state.done < 3]
+    later = [state.left_s for state in states if 3 <= state.done < state.planned and not state.finished]
+    assert set(early) == {None} and later and all(left is not None and left >= 0 for left in later)
+    assert states[-1].left_s is None
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(12.4, "at most 12 s left"), (600, "at most 10 min left")])
+def test_the_time_left_in_words(seconds: float, words: str) -> None:
+    assert left_words(seconds) == words
 
 
 async def test_a_server_that_tells_nothing_leaves_it_open_whether_arms_are_as_asked(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from console.cli.experiment_text import arm_lines, confirmed_line, document, ledger_lines, plan_lines
 from console.domain.experiment import Verdict
 from console.errors import UsageError
+from console.operations.experiment_words import left_words
 
 if TYPE_CHECKING:
     from console.cli.output import Output
@@ -224,7 +225,8 @@ async def _followed(states: Any, out: Output) -> int:
             if told.step and told.step != said:
                 said = told.step
                 place = f"{told.done + 1} of {max(told.planned, told.done + 1)}: " if told.planned else ""
-                out.say(place + told.step)
+                left = f" ({left_words(told.left_s)})" if told.left_s is not None else ""
+                out.say(place + told.step + left)
             for arm in told.outcomes:
                 if arm.against and arm.verdict is not Verdict.OPEN and arm.name not in settled:
                     settled.add(arm.name)

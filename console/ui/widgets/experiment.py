@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from console.domain.experiment import METRICS, ArmOutcome, ExperimentState, Rated, Verdict
 from console.domain.text import clean, dash
-from console.operations.experiment_words import change_words, rollback_words
+from console.operations.experiment_words import change_words, left_words, rollback_words
 from console.ui.drawing import Span, bar, fit, wrapped
 from console.ui.widgets.experiment_plan import NAME, Row, hanging, letter, plan_rows, rounds
 from console.ui.widgets.frame import Framed
@@ -166,13 +166,15 @@ def _standing(told: ExperimentState, width: int) -> Row:
     if not told.step:
         return [(" ", ""), *bar(share, 12), (count, "dim"), ("interrupted: ", "warn"), ("u", "accent"),
                 (" goes on, ", "dim"), ("a", "accent"), (" brings the base back", "dim")]  # fmt: skip
-    room = max(8, width - 14 - len(count) - len(live))
+    left = "" if told.left_s is None else f"  {left_words(told.left_s)}"
+    room = max(8, width - 14 - len(count) - len(live) - len(left))
     return [
         (" ", ""),
         *bar(share, 12),
         (count, "dim"),
         (fit(clean(told.step), room).rstrip(), "info"),
         (live, "strong"),
+        (left, "dim"),
     ]
 
 
