@@ -81,10 +81,11 @@ DISTURBING = frozenset(
         "save_winner",
         "toggle_patch",
         "apply_set",
+        "edit_file",
         "undo_change",
     ]
 )
-"""Verbs that change the server, its patches or its load: not while an experiment does."""
+"""Verbs that change the server, its code or its load: not while an experiment does."""
 
 LOG: tuple[Verb, ...] = (
     _log("filter_log", "Filter log", "Show only records that match an expression; empty shows all.", "slash", "filter"),

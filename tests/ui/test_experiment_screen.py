@@ -251,8 +251,9 @@ async def test_what_would_spoil_an_experiment_is_refused_while_it_runs(
         assert app.in_the_way(BY_ID["show_runs"]) is None
         await pilot.press("x")
         await until(pilot, lambda: any("Server menu: an experiment" in one.message for one in app._notifications))
-        with pytest.raises(RefusedError, match="under way"):
-            app.must_not_disturb("toggle_patch")
+        for verb in ("toggle_patch", "edit_file"):
+            with pytest.raises(RefusedError, match="under way"):
+                app.must_not_disturb(verb)
         ended.set()
         await worker.wait()
         app.must_not_disturb("toggle_patch")

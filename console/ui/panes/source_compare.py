@@ -196,6 +196,7 @@ def edit(pane: SourcePane) -> None:
         from console.operations import editing
 
         app = owner(pane)
+        app.must_not_disturb("edit_file")
 
         def run(argv: Sequence[str]) -> int:
             try:
