@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from console.domain.machine import changes, kept
@@ -18,23 +18,32 @@ UNKNOWN = "unknown"
 def unlike(a: RunEntry, b: RunEntry) -> str:
     """Return why two runs must not be compared; empty when they may be."""
     moved = [one.said for one in changes(kept(a.identity), kept(b.identity)) if one.decides]
-    if unmeasured := [entry.id for entry in (a, b) if not entry.measurements]:
-        return f"nothing was measured of {' and '.join(unmeasured)}"
-    for what, one, other in (
+    served = (
         ("badge", a.badge or "none (a real host)", b.badge or "none (a real host)"),
         ("model", model_of(a), model_of(b)),
         ("model files", *_both(a, b, "model_files")),
-        ("GPUs", *_both(a, b, "gpus")),
-        ("lengths", _protocol(a, _lengths), _protocol(b, _lengths)),
-        ("cache protocol", _protocol(a, _cache), _protocol(b, _cache)),
-        ("load", _protocol(a, _load), _protocol(b, _load)),
-        ("vantage", _vantages(a), _vantages(b)),
-    ):
-        if one != other:
-            return f"{what} {one} against {other}"
-        if what == "model files" and moved:  # before the GPUs' names and limits, which it tells more of
-            return f"another machine state: {'; '.join(moved)}"
-    return ""
+    )
+    if apart := _apart(served):
+        return apart
+    if moved:  # before the GPUs' names and limits, which it tells more of
+        return f"another machine state: {'; '.join(moved)}"
+    if apart := _apart((("GPUs", *_both(a, b, "gpus")),)):
+        return apart
+    if unmeasured := [entry.id for entry in (a, b) if not entry.measurements]:
+        return f"nothing was measured of {' and '.join(unmeasured)}"
+    return _apart(
+        (
+            ("lengths", _protocol(a, _lengths), _protocol(b, _lengths)),
+            ("cache protocol", _protocol(a, _cache), _protocol(b, _cache)),
+            ("load", _protocol(a, _load), _protocol(b, _load)),
+            ("vantage", _vantages(a), _vantages(b)),
+        )
+    )
+
+
+def _apart(facts: Iterable[tuple[str, str, str]]) -> str:
+    """Return the first fact that differs, in words; empty when none does."""
+    return next((f"{what} {one} against {other}" for what, one, other in facts if one != other), "")
 
 
 def model_of(entry: RunEntry) -> str:

@@ -116,7 +116,7 @@ def test_an_export_is_read_by_the_engines_own_names_and_by_people() -> None:
     lines = objects(run("runs", "export", "r1", "--format", "bench").stdout)
     assert lines[0]["output_throughput"] and "schema" not in lines[0]
     table = run("runs", "export", "r1", "--format", "markdown").stdout.splitlines()
-    assert table[0].startswith("| run | concurrency |") and len(table) == 2 + len(lines)
+    assert table[0].startswith("| host | profile | run | concurrency |") and len(table) == 2 + len(lines)
     nothing = run("runs", "export", "r1", "--requests")
     assert nothing.returncode == 1 and "no requests were kept" in nothing.stderr
     assert run("runs", "export", "--requests", "--format", "markdown").returncode == 2
