@@ -9,6 +9,9 @@ from console.engines.flags import Flag, deprecation, spelled
 
 NUMBERS = {"int": "int", "float": "float", "str": "str"}
 
+SWITCHES = ("StoreTrue", "StoreFalse", "DeprecatedAction")
+"""In the names of actions that take no value; the last is SGLang's own, which only warns."""
+
 SEVERAL = ("list", "tuple", "set", "frozenset", "sequence")
 """Types of fields whose flags take several values."""
 
@@ -97,7 +100,7 @@ def of_call(node: ast.Call, lists: Mapping[str, tuple[str, ...]]) -> dict[str, F
     flag = Flag(
         "",
         words_of(options.get("choices"), lists),
-        paired or verb.startswith("store_") or "StoreTrue" in verb or "StoreFalse" in verb or count == 0,
+        paired or verb.startswith("store_") or any(one in verb for one in SWITCHES) or count == 0,
         NUMBERS.get(name_of(options.get("type")), ""),
         count in ("+", "*") or (isinstance(count, int) and count > 0) or verb == "append",
         count in ("?", "*") or (nargs is not None and count is None and "StoreConst" in verb),

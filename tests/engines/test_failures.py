@@ -238,6 +238,20 @@ def test_killed_alone_is_told_for_what_it_is() -> None:
     assert asked.ended and asked.failure(ended=True) is None
 
 
+@pytest.mark.parametrize(
+    ("left", "ended"), [("0. Remaining requests remaining_rids=[]", True), ("2.", False), ("10.", False)]
+)
+def test_a_drain_is_over_when_nothing_remains(left: str, ended: bool) -> None:
+    """SGLang 0.5.9 kills itself then without a further word."""
+    text = (
+        HEAD + "[2026-01-02 03:05:00] SIGTERM received. signum=15 frame=None. Draining requests and shutting down...\n"
+    )
+    watch = watched(
+        read((text + f"[2026-01-02 03:05:05] Gracefully exiting... Remaining number of requests {left}\n").encode())
+    )
+    assert watch.stopping and watch.ended is ended
+
+
 def test_a_stall_ends_in_one_incident() -> None:
     """A13: the watchdog is the cause, 137 its consequence; nothing is said of memory."""
     failure = watched(read(content("A13.log"))).failure()

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from console.domain.profile import LaunchSection, Profile
-from console.engines.declared import kind_of
+from console.engines.declared import kind_of, of_call
 from console.engines.flags import Flag, with_types
 from console.engines.registry import engine
 
@@ -25,6 +25,14 @@ from console.engines.registry import engine
 def test_collections_take_several_values(annotation: str, several: bool, kind: str) -> None:
     flag = kind_of(ast.parse(annotation, mode="eval").body, {})
     assert (flag.several, flag.type) == (several, kind)
+
+
+@pytest.mark.parametrize(("action", "switch"), [("DeprecatedAction", True), ("StoreTrue", True), ("StoreOne", False)])
+def test_an_action_of_the_engines_own_may_take_no_value(action: str, switch: bool) -> None:
+    """SGLang 0.5.9: `--prefill-round-robin-balance`."""
+    call = ast.parse(f"add('--x', action={action}, help='Note: --x is deprecated now.')", mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert of_call(call, {})["x"].switch is switch
 
 
 def test_a_number_whose_parser_does_not_say_so_is_one_all_the_same() -> None:

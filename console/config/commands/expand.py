@@ -11,6 +11,7 @@ from console.config.commands.lexer import Lexer, Part, Word
 
 _PARAMETER = re.compile(r"(?P<name>[A-Za-z_]\w*|[@*#?$!-]|\d+)(?P<index>\[[^\]]*\])?(?P<rest>.*)", re.DOTALL)
 _DEFAULT = re.compile(r"(?P<sign>:?[-=+?])(?P<word>.*)", re.DOTALL)
+_SLICE = re.compile(r": ?(?P<first>\d+)(?::(?P<count>\d+))?")
 _TRIM = re.compile(r"(?P<sign>##?|%%?)(?P<pattern>.*)", re.DOTALL)
 _REPLACE = re.compile(r"//?(?P<old>[^/]*)/?(?P<new>.*)", re.DOTALL)
 _BRACES = re.compile(r"\{([^{}\s:\"']*,[^{}\s:\"']*|(\d+)\.\.(\d+))\}")
@@ -205,7 +206,11 @@ def assigning(word: Word, known: Mapping[str, Variable]) -> dict[str, Field]:
 
 
 def _is_list(text: str) -> bool:
-    return text in ("@", "*") or text.endswith(("[@]", "[*]"))
+    return text.startswith(("@", "*")) or text.partition(":")[0].endswith(("[@]", "[*]"))
+
+
+def _word(variable: Variable) -> str:
+    return variable.value if isinstance(variable.value, str) else " ".join(variable.value)
 
 
 def _split(value: str, whole: Iterable[str] = ()) -> list[str]:
@@ -235,7 +240,11 @@ def parameter(text: str, known: Mapping[str, Variable], depth: int = 0) -> tuple
     values = _indexed(variable.value, "[@]" if name in ("@", "*") else match["index"])
     if values is None:
         return [], {name}, written
-    if rest:
+    if _is_list(text) and (part := _SLICE.fullmatch(rest)):
+        before = [_word(known["0"])] if name in ("@", "*") and "0" in known else [""] * (name in ("@", "*"))
+        first = int(part["first"])  # counted from `$0` where these are the arguments
+        values = [*before, *values][first : first + int(part["count"]) if part["count"] else None]
+    elif rest:
         trimmed = [_shaped(value, rest) for value in values]
         if any(value is None for value in trimmed):
             return [], {name}, written
@@ -257,8 +266,7 @@ def _defaulted(
         if lacking:
             return [], used, ""
     elif not lacking and variable is not None:
-        value = variable.value if isinstance(variable.value, str) else " ".join(variable.value)
-        return [value], used | variable.needs, ""
+        return [_word(variable)], used | variable.needs, ""
     elif sign.endswith("?"):
         return [], used, written
     tokens = Lexer(word).tokens()

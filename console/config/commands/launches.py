@@ -141,12 +141,16 @@ def _inside(
     """
     if depth > _DEPTH_LIMIT:
         return None
-    known = {
+    known: dict[str, str | tuple[str, ...]] = {
         name: variable.value
         for name, variable in command.variables.items()
         if (variable.exported or (filled and name in filled)) and isinstance(variable.value, str)
     }
     known |= {name: one.text for name, one in around.env.items()}
+    if inner.args:
+        behind = inner.args[1:]
+        known |= {str(number): text for number, text in enumerate(inner.args)}
+        known |= {"@": behind, "*": behind, "#": str(len(behind))}
     inside = find_launches(read_script(as_script(inner.text), known), depth + 1)
     for launch in inside.launches[:1]:
         each = launch.command

@@ -71,7 +71,7 @@ class Script:
     notes: tuple[Note, ...]
 
 
-def read_script(text: str, known: Mapping[str, str] | None = None) -> Script:
+def read_script(text: str, known: Mapping[str, str | tuple[str, ...]] | None = None) -> Script:
     """Read a text in the order of its lines; conditions are not decided, functions not called.
 
     Args:

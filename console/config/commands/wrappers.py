@@ -62,6 +62,8 @@ class Inner:
 
     text: str
     line: int
+    args: tuple[str, ...] = ()
+    """What stands behind the text: `$0`, `$1` …"""
 
 
 Peeled = Sequence[Field] | Inner
@@ -188,7 +190,10 @@ def _shell(words: Sequence[Field], found: Wrapping) -> Peeled:
     at = 1
     while at < len(words) and words[at].text.startswith("-"):
         if "c" in words[at].text.lstrip("-") and not words[at].text.startswith("--"):
-            return Inner(words[at + 1].text, words[at + 1].line) if at + 1 < len(words) else []
+            if at + 1 == len(words):
+                return []
+            behind = tuple(one.text for one in words[at + 2 :])
+            return Inner(words[at + 1].text, words[at + 1].line, behind)
         at += 1
     return []
 

@@ -108,7 +108,7 @@ WAYS = Ways(
         r".* exited with code \d+$"
     ),
     asked=re.compile(r"SIGTERM|Shutting down"),
-    over=re.compile(r"kill_process_tree"),
+    over=re.compile(r"kill_process_tree|Remaining number of requests 0\b"),  # 0.5.9 says no more
 )
 
 

@@ -16,6 +16,20 @@ def said(found: Imported) -> str:
 
 
 @pytest.mark.parametrize(
+    ("text", "args"),
+    [
+        ("""bash -c 'exec python3 -m sglang.launch_server --model-path m "$@"' launch --tp 2""", ARGS),
+        ("""sh -c 'python3 -m sglang.launch_server --model-path "$1" --tp $2' _ m 2""", ARGS),
+        ("""bash -c 'python3 -m sglang.launch_server --model-path $0 "${@:2}"' m x --tp 2""", ARGS),
+        ("""bash -c 'python3 -m sglang.launch_server "${@:1:2}" --tp $#' x --model-path m""", ARGS),
+        ("""A=(x --tp 2 y)\npython3 -m sglang.launch_server --model-path m "${A[@]:1:2}\"""", ARGS),
+    ],
+)
+def test_words_behind_the_text_of_a_shell_are_its_arguments(text: str, args: dict[str, object]) -> None:
+    assert import_text(text).profile.launch.args == args
+
+
+@pytest.mark.parametrize(
     "before",
     [
         "nohup",
