@@ -150,10 +150,15 @@ class Search:
         trial.set_user_attr(FAILED, True)
         self.tell_pruned(trial, cause)
 
-    def tell_again(self, trial: optuna.Trial) -> None:
-        """Tell that a point is an old one, whose outcome the study has."""
+    def tell_again(self, trial: optuna.Trial, known: optuna.trial.FrozenTrial) -> None:
+        """Tell that a point is an old one: what that came to, or nothing while it is being measured elsewhere."""
         trial.set_user_attr(AGAIN, True)
-        self.tell_pruned(trial, "known")
+        if known.state == self._optuna.trial.TrialState.COMPLETE:
+            self.tell(trial, known.values)
+        elif known.user_attrs.get(FAILED):
+            self.tell_pruned(trial, "known")
+        else:
+            self.study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
 
     def tell_pruned(self, trial: optuna.Trial, cause: str) -> None:
         """Tell that a point was given up early."""
@@ -167,25 +172,24 @@ class Search:
         trial.report(value, step)
         return bool(trial.should_prune())
 
-    def known(self, launch: str) -> bool:
-        """Return whether an equal launch was measured before, failed, or is being measured; not one that was cut off."""
+    def known(self, launch: str) -> optuna.trial.FrozenTrial | None:
+        """Return the trial of an equal launch that was measured, failed, or is being measured; not one that was cut off."""
         states = self._optuna.trial.TrialState
-        return any(
-            trial.user_attrs.get(LAUNCH) == launch
-            and (trial.user_attrs.get(FAILED) or trial.state in (states.COMPLETE, states.RUNNING))
-            for trial in self.study.get_trials(deepcopy=False)
+        alike = (trial for trial in self._trials() if trial.user_attrs.get(LAUNCH) == launch)
+        return next(
+            (one for one in alike if one.user_attrs.get(FAILED) or one.state in (states.COMPLETE, states.RUNNING)), None
         )
 
     def best(self, count: int = 3) -> list[tuple[int, Point, Sequence[float]]]:
         """Return the best points (number, point, values), those of the front where there are several objectives."""
         state = self._optuna.trial.TrialState.COMPLETE
-        complete = [trial for trial in self.study.trials if trial.state == state and not trial.user_attrs.get(BASELINE)]
+        complete = [trial for trial in self._trials() if trial.state == state and not trial.user_attrs.get(BASELINE)]
         if not complete:
             return []
         found = self.study.best_trials if self.several else complete
         more = METRICS[self.spec.objectives[0]].more_is_better
         ranked = sorted(found, key=lambda trial: trial.values[0], reverse=more)
-        ranked = [trial for trial in ranked if not trial.user_attrs.get(BASELINE)]
+        ranked = [trial for trial in ranked if not trial.user_attrs.keys() & {BASELINE, AGAIN}]
         return [(trial.number, trial.params, trial.values) for trial in ranked[: count if self.several else 1]]
 
     def rows(self) -> list[dict[str, Any]]:

@@ -166,8 +166,8 @@ class _Searching(experiments_run.Work):
         launch = resolving.launch_key(resolved.profile, find_patch)
         known = self.study.known(launch)
         trial.set_user_attr(LAUNCH, launch)
-        if known:
-            self.study.tell_again(trial)
+        if known is not None:
+            self.study.tell_again(trial, known)
             return None
         self.arms[arm.name] = resolved
         return resolved

@@ -116,6 +116,26 @@ async def test_a_tainted_point_is_measured_again(desk: Desk, world: World, space
     assert told.winner
 
 
+def test_a_point_that_comes_again_is_told_as_it_was_and_is_no_trial(space: Path) -> None:
+    """A good one that was told as given up would steer the sampler away from it."""
+    search = study(space, "me")
+    good, bad, under_way, again = (search.ask() for _ in range(4))
+    for number, trial in enumerate((good, bad, under_way)):
+        trial.set_user_attr("launch", f"l{number}")
+    search.tell(good, [900.0])
+    search.tell_failed(bad, "out of memory")
+    told = []
+    for number, trial in enumerate((again, search.ask(), search.ask())):
+        known = search.known(f"l{number}")
+        assert known is not None
+        search.tell_again(trial, known)
+        one = search.study.trials[trial.number]
+        told.append((one.state.name, one.values))
+    assert told == [("COMPLETE", [900.0]), ("PRUNED", None), ("FAIL", None)]
+    assert [row["trial"] for row in search.rows()] == [good.number, bad.number, under_way.number]
+    assert [number for number, *_ in search.best()] == [good.number] and search.known("l9") is None
+
+
 @pytest.mark.parametrize(
     ("dimension", "points"),
     [
