@@ -62,3 +62,8 @@ def dash(value: float | int | None, digits: int = 0) -> str:
     if value is None or value != value:
         return "—"
     return f"{value:,.{digits}f}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun: `1 line`, `1,204 lines`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

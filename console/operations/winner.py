@@ -21,7 +21,7 @@ from console.domain.activity import Activity, Outcome
 from console.domain.machine import compact
 from console.domain.measurement import Measurement, SweepProgress
 from console.domain.profile import VIA_TABLES, Profile, Secret
-from console.domain.text import clean, dash
+from console.domain.text import clean, counted, dash
 from console.errors import RefusedError, UsageError
 from console.operations.desk import Desk
 from console.operations.winner_fit import as_planned, must_be_rebuildable, sealed_sections
@@ -64,20 +64,16 @@ async def sealed(desk: Desk) -> Sealed:
     must_be_rebuildable(entry, (file for some in files.values() for file in some))
     found = _evidence(files, entry, await Journal().writes(limit=1000))
     rows = [
-        f"{row['concurrency']:>6,}  {dash(row['output_tok_s'])} tok/s, {_counted(len(row['repeats_tok_s']), 'repeat')}"
+        f"{row['concurrency']:>6,}  {dash(row['output_tok_s'])} tok/s, {counted(len(row['repeats_tok_s']), 'repeat')}"
         for row in found.get("measured", ())
     ]
     patches = [
-        f"patch {one['name']}, {_counted(len(one['files']), 'file')} with hashes" for one in found.get("patch", ())
+        f"patch {one['name']}, {counted(len(one['files']), 'file')} with hashes" for one in found.get("patch", ())
     ]
-    versions = f", {_counted(len(found['versions']), 'package')}" if found.get("versions") else ""
+    versions = f", {counted(len(found['versions']), 'package')}" if found.get("versions") else ""
     install = [f"{found['package']}{versions}"] if found.get("package") else []
     told = [f"run {entry.id} of {profile.name} on {entry.host}", *rows, *(patches or ["no patch"]), *install]
     return Sealed(entry.id, is_fresh(entry.measurements), (*told, *([found["gpus"]] if found.get("gpus") else ())))
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def is_fresh(measurements: Sequence[Measurement]) -> bool:

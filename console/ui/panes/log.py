@@ -14,7 +14,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from console.domain.run import LogKind, LogRecord, Run
-from console.domain.text import clean
+from console.domain.text import clean, counted
 from console.errors import UsageError
 from console.operations import log_filter
 from console.operations.catalogue import verbs_of
@@ -28,7 +28,6 @@ from console.ui.widgets.ladder import Ladder
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.log import LogView
 from console.ui.widgets.log_rows import NO_FILE, Row, mark_row
-from console.ui.widgets.log_words import counted
 from console.ui.worker import end_group, launch, owner
 
 SPARK = 20

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from console.domain.run import Run
-from console.domain.text import plain, strip_sequences
+from console.domain.text import counted, plain, strip_sequences
 from console.errors import UsageError
 from console.operations import log_filter
 from console.operations.log_filter import RecordFilter
@@ -14,7 +14,7 @@ from console.ui.clipboard import copy
 from console.ui.modals.prompt import PromptModal
 from console.ui.modals.text import TextModal
 from console.ui.widgets.log_rows import Row
-from console.ui.widgets.log_words import SHOWN, counted
+from console.ui.widgets.log_words import SHOWN
 from console.ui.worker import launch, owner
 
 if TYPE_CHECKING:

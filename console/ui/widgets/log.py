@@ -12,14 +12,14 @@ from textual.message import Message
 from textual.reactive import var
 
 from console.domain.run import LogKind, LogRecord
-from console.domain.text import SafeText, clean
+from console.domain.text import SafeText, clean, counted
 from console.operations.log_filter import RecordFilter
 from console.operations.log_parts import LogFile
 from console.operations.log_stretch import Stretch
 from console.ui.drawing import Span, width_of, wrapped
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.log_rows import MARK, NO_FILE, POLL, Book, Ring, Row
-from console.ui.widgets.log_words import SHOWN, amount, counted, cut, last_words, ranks_of, safe
+from console.ui.widgets.log_words import SHOWN, amount, cut, last_words, ranks_of, safe
 
 PAINTS_PER_S = 8
 

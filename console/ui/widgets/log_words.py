@@ -29,11 +29,6 @@ def amount(size: int) -> str:
     return f"(+{size / (1 << 10):,.0f} kB)" if size < 1 << 20 else f"(+{size / (1 << 20):,.1f} MB)"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number and its noun: `1 line`, `1,204 lines`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def cut(spans: Sequence[Span], width: int) -> list[Span]:
     """Return spans in at most so many cells, with an ellipsis where something is missing."""
     kept: list[Span] = []
