@@ -109,8 +109,7 @@ async def reading(
         await until(pilot, lambda: app.cockpit.furnished and app.desk is not None, seconds=60)
         reader = Reader(pilot)
         await until(pilot, lambda: app.cockpit.patches.list.asked, seconds=60)
-        reader.pane.folder = str(folder)
-        await reader.pane.load_tree()
+        await reader.pane.show_folder(str(folder))
         reader.pane.view.focus()
         await until(pilot, lambda: reader.pane.view.has_focus)
         try:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
+from console.operations import source
+from console.operations.desk import Desk
+from console.source.documents import Folder
 from tests.ui.reading import FindModal, GrepModal, PickModal, PromptModal, plant, reading
 
 
@@ -142,7 +146,7 @@ async def test_any_file_by_letters_and_the_names_are_asked_for_once(tree: Path) 
 async def test_the_tree_filter_reaches_names_that_are_not_loaded(tree: Path) -> None:
     async with reading(tree) as at:
         assert "other_runner.py" not in at.text
-        assert "link.py → code.py" in at.text
+        await at.see("link.py → code.py")
         assert "broken → nowhere  leads nowhere" in at.text
         await at.press("slash", *"runner")
         await at.see("other_runner.py")
@@ -161,6 +165,39 @@ async def test_the_tree_filter_reaches_names_that_are_not_loaded(tree: Path) -> 
         assert at.pane.files.nodes[at.pane.files.cursor].entry.name == "here"
         await at.press("slash", *"low/other", "enter")
         await at.until(lambda: at.pane.here is not None and at.pane.here.path.endswith("other_runner.py"))
+
+
+async def test_a_tree_that_comes_late_does_not_take_the_place_of_the_one_shown(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = asyncio.Event()
+    page = source.page
+
+    async def slowly(desk: Desk, path: str = "", **part: int) -> Folder:
+        found = await page(desk, path, **part)
+        if path == str(tree):
+            await answered.wait()
+        return found
+
+    async with reading(tree) as at:
+        monkeypatch.setattr(source, "page", slowly)
+        late = asyncio.create_task(at.pane.load_tree())
+        await at.pane.show_folder(str(tree / "deep"))
+        answered.set()
+        await late
+        await at.see("below/")
+        assert [node.entry.name for node in at.pane.files.nodes] == ["below"]
+
+
+async def test_a_folder_that_is_not_there_leaves_the_tree(tree: Path) -> None:
+    async with reading(tree) as at:
+        await at.press("T")
+        await at.until(lambda: isinstance(at.app.screen, PickModal))
+        await at.press(*"/no/such/folder", "enter")
+        await at.until(lambda: at.app.screen is at.app.cockpit)
+        await at.see("/no/such/folder")
+        assert at.pane.folder == str(tree)
+        await at.see("link.py → code.py")
 
 
 async def test_a_stopped_search_ends_on_the_host(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from console.ui.widgets.tree import TreeView
 from console.ui.worker import launch, owner
 
 if TYPE_CHECKING:
+    from console.source.documents import Folder
     from console.ui.modals.grep import Asked
 
 
@@ -153,16 +154,32 @@ class SourcePane(Vertical, Framed):
     # what messages of the views start
 
     async def load_tree(self) -> None:
-        """Read the top folder."""
+        """Read the top folder again, unless another one is shown before the answer is there."""
         from console.operations import source
 
-        app = owner(self)
+        folder = self.folder
         try:
-            page = await source.page(app.need_desk(), self.folder)
+            page = await source.page(owner(self).need_desk(), folder)
         except ConsoleError as error:
-            self.files.reason = error.one_line()
-            self.files.refresh()
+            if folder == self.folder:
+                self.files.reason = error.one_line()
+                self.files.refresh()
             return
+        if folder == self.folder:
+            self._show_page(page)
+
+    async def show_folder(self, folder: str) -> None:
+        """Show another top folder; one that cannot be read leaves what is shown, and its fault is raised."""
+        from console.operations import source
+
+        page = await source.page(owner(self).need_desk(), folder)
+        self.folder = folder
+        self.files.end_filter()
+        self.views = ["tree"]
+        self._show_page(page)
+        self.turn()
+
+    def _show_page(self, page: Folder) -> None:
         self.files.reason = "" if page.entries else "the folder is empty"
         self.files.root(page.entries, page.total, page.path)
         self.name_it()

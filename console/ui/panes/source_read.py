@@ -109,13 +109,8 @@ def folder(pane: SourcePane) -> None:
         known.append(("~", "home", "~"))
         items = [Item(f"to {path}", clean(f"{name}  {shown}")) for path, name, shown in known]
         answer = await owner(pane).push_screen_wait(PickModal("a folder of the host", items, free=True))
-        if answer is None:
-            return
-        pane.folder = answer.partition(" ")[2]
-        pane.files.end_filter()
-        pane.views = ["tree"]
-        pane.turn()
-        await pane.load_tree()
+        if answer is not None:
+            await pane.show_folder(answer.partition(" ")[2])
 
     launch(owner(pane), ask, group="tree", exclusive=True)
 
