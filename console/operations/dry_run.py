@@ -96,7 +96,7 @@ async def dry_run(desk: Desk) -> DryRun:
 
 
 def _blocking(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
-    found = [f"launch.via {profile.launch.via}: {fault}" for fault in launching.unit_faults(profile, facts)]
+    found = [f"{key} {text}" for key, text in launching.lacking(profile, facts)]
     if taken := launching.name_taken(facts["unit"]):
         found.append(taken)
     for owner, flag in launching.wanted_ports(profile, (*facts["listeners"], *facts["taken"])):
@@ -104,11 +104,7 @@ def _blocking(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
         found.append(f"port {owner['port']}{wanted} is taken by {owners.of_port(owner, 80)}, on {owner['address']}")
     if fault := facts["bind_fault"]:
         found.append(f"--host {fault['address']} cannot be listened on: {fault['message']}")
-    if not facts["program"] and not ways.in_image(profile):
-        found.append("the interpreter " + ("may not be executed" if facts["program_exists"] else "does not exist"))
-    if not facts["cwd_is_folder"]:
-        found.append(f"launch.workdir {profile.launch.workdir} is no folder")
-    return [*found, *(f"{path} does not exist" for path in facts["missing"])]
+    return found
 
 
 def _warnings(facts: Mapping[str, Any]) -> list[str]:

@@ -90,17 +90,13 @@ def passed(desk: Desk, profile: Profile, said: Mapping[str, Any]) -> Preflight:
     Raises:
         UsageError: Interpreter, folder or model of the profile is not there.
     """
-    host, file = desk.link.host.name, profile.path or profile.name
-    for fault in unit_faults(profile, said):
-        raise UsageError(f"{file}: launch.via {profile.launch.via} on {host}: {fault}")
-    if not said["program"] and not ways.in_image(profile):
-        why = "may not be executed" if said["program_exists"] else "does not exist"
-        program = engine(profile.engine.kind).command(profile)[0]
-        raise UsageError(f"{file}: engine.python {program} {why} on {host}")
-    if not said["cwd_is_folder"]:
-        raise UsageError(f"{file}: launch.workdir {profile.launch.workdir} is no folder on {host}")
-    if said["missing"]:
-        raise UsageError(f"{file}: launch.args: {', '.join(said['missing'])} does not exist on {host}")
+    for key, text in lacking(profile, said):
+        raise UsageError(f"{place_of(profile, key)}: {key} {_on(desk.link.host.name, text)}")
+    return met(said)
+
+
+def met(said: Mapping[str, Any]) -> Preflight:
+    """Return what a look found in the way of a launch that could come up."""
     holders, unit = said["gpu_processes"], said.get("unit") or {}
     return Preflight(
         tuple(said["listeners"]),
@@ -111,9 +107,31 @@ def passed(desk: Desk, profile: Profile, said: Mapping[str, Any]) -> Preflight:
     )
 
 
-def unit_faults(profile: Profile, said: Mapping[str, Any]) -> list[str]:
-    """Return why the host cannot launch as the profile asks."""
-    return [*((said.get("unit") or {}).get("faults") or ())]
+def lacking(profile: Profile, said: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what the host does not have of what the profile names: each key, and its value with why."""
+    faults = (said.get("unit") or {}).get("faults") or ()
+    found = [("launch.via", f"{profile.launch.via}: {fault}") for fault in faults]
+    if not said["program"] and not ways.in_image(profile):
+        why = "may not be executed" if said["program_exists"] else "does not exist"
+        found.append(("engine.python", f"{engine(profile.engine.kind).command(profile)[0]} {why}"))
+    if not said["cwd_is_folder"]:
+        found.append(("launch.workdir", f"{profile.launch.workdir} is no folder"))
+    for path in said["missing"]:
+        flags = [flag for flag, value in profile.launch.args.items() if value == path]
+        found.append((f"launch.args.{flags[0]}" if flags else "launch.args", f"{path} does not exist"))
+    return found
+
+
+def _on(host: str, text: str) -> str:
+    """Name the host before a fault's own words, which may be long."""
+    what, colon, why = text.partition(": ")
+    return f"{what} on {host}{colon}{why}"
+
+
+def place_of(profile: Profile, key: str) -> str:
+    """Return `FILE:LINE` of a key, `FILE` where it is not written."""
+    file, line = profile.origins.get(key, (profile.path or profile.name, 0))
+    return f"{file}:{line}" if line else file
 
 
 def name_taken(said: Mapping[str, Any] | None) -> str:
@@ -281,7 +299,13 @@ async def _identity(desk: Desk, met: Preflight) -> dict[str, Any]:
         return {"package": "", "versions": {k: v for k, v in versions.items() if v}, "patches_on": [], "hashes": {}}
     if desk.profile is not None and not engine(desk.profile.engine.kind).package:
         return {"package": "", "versions": {}, "patches_on": [], "hashes": {}}  # no package of any interpreter
-    package = await engine_package(desk)
+    try:
+        package = await engine_package(desk)
+    except RemoteError as error:
+        if desk.profile is None or error.kind not in ("no_package", "no_python"):
+            raise
+        place = place_of(desk.profile, "engine.python")
+        raise UsageError(f"{place}: engine.python: {error.title}", error.detail, error.hint) from error
     found: dict[str, Any] = {
         "package": package.folder,
         "versions": {package.name: package.version or "", **await versions_beside(desk)},

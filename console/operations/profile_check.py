@@ -233,15 +233,15 @@ async def _on_host(
 
     try:
         facts = looked or await launching.look(desk, profile, model=model_folder(profile))
-        if faults := launching.unit_faults(profile, facts):
-            told = [Finding(ERROR, "launch.via", f"{fault} ({desk.link.host.name})") for fault in faults]
-            return told, demands.ModelFacts(), None
-        met = launching.passed(desk, profile, facts)
     except RemoteError:
         raise
     except ConsoleError as error:
         return [Finding(ERROR, "", error.one_line())], demands.ModelFacts(), None
-    found = []
+    lacking = launching.lacking(profile, facts)
+    found = [Finding(ERROR, key, f"{key.rpartition('.')[2]} {text} on {desk.link.host.name}") for key, text in lacking]
+    if any(key == "launch.via" for key, _ in lacking):
+        return found, demands.ModelFacts(), None
+    met = launching.met(facts)
     if taken := launching.name_taken(met.unit):
         found.append(Finding(WARNING, "launch.docker.name", taken))
     found += [Finding(WARNING, "launch.via", text) for text in met.unit.get("warnings") or ()]

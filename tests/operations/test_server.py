@@ -387,7 +387,7 @@ async def test_a_port_between_the_servers_processes_is_looked_at_before_a_launch
         ({"workdir": "/no/such"}, "", "launch.workdir /no/such is no folder"),
         ({}, "/no/such/python3", "engine.python /no/such/python3 does not exist"),
         ({}, "/etc/passwd", "engine.python /etc/passwd may not be executed"),
-        ({"args": {"model-path": "/no/model"}}, "", "launch.args: /no/model does not exist"),
+        ({"args": {"model-path": "/no/model"}}, "", "launch.args.model-path /no/model does not exist"),
         ({"env": {"NOPE": Secret("env")}}, "", "launch.env.NOPE is not in this console's environment"),
         ({"env": {"NOPE": Secret("host-env")}}, "", "launch.env: NOPE is not in the host's environment"),
     ],
@@ -402,6 +402,13 @@ async def test_what_the_host_does_not_have_is_found_before(
     assert caught.value.title.startswith(f"{profile.path}: ")
     assert not (tmp_path / "state" / "tokwatt" / "runs").exists(), "nothing was changed"
     assert desk.store.snapshot.activities[-1].outcome is Outcome.FAILED
+
+
+async def test_an_interpreter_without_the_engine_starts_nothing(local_link: HostLink, profile: Profile) -> None:
+    elsewhere = replace(profile, path="p.toml", launch=replace(profile.launch, workdir="/"))
+    desk = await desk_of(local_link, elsewhere)
+    with pytest.raises(UsageError, match=r"^p\.toml: engine\.python: .* has no package 'sglang'"):
+        await server.start(desk)
 
 
 async def test_readonly_starts_and_stops_nothing(local_link: HostLink, profile: Profile) -> None:
