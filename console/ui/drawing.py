@@ -38,6 +38,16 @@ def fit(text: str, width: int, *, left: bool = True) -> str:
     return text + space if left else space + text
 
 
+def ending(text: str, width: int) -> str:
+    """Return the end of a text, a path's say, that fits in `width` cells, clipped before it with an ellipsis."""
+    if cell_len(text) <= width:
+        return text
+    kept = text[-max(0, width - 1) :] if width > 1 else ""
+    while cell_len(kept) > width - 1 and kept:
+        kept = kept[1:]
+    return f"…{kept}"
+
+
 def wrapped(text: str, width: int, ink: str = "dim", indent: int = 2) -> list[list[Span]]:
     """Return text broken into lines that fit."""
     space = " " * indent

@@ -57,6 +57,8 @@ class Album:
             path = self.folder / (f"{name}.svg" if (columns, rows) == WIDE else f"{name}-{columns}x{rows}.svg")
             if not path.exists():
                 text = pilot.app.export_screenshot(title="tokwatt")
+                # librsvg trims even no-break spaces at both ends of a text, and with them the columns
+                text = text.replace("<svg ", '<svg xml:space="preserve" ', 1)
                 path.write_text("\n".join(line.rstrip() for line in text.splitlines()) + "\n")
                 sys.stderr.write(f"{path}\n")
 

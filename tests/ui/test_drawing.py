@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from console.ui.drawing import age, bar, braille, columns, fit, marked, spread, width_of
+from console.ui.drawing import age, bar, braille, columns, ending, fit, marked, spread, width_of
 
 maybe = st.one_of(st.none(), st.floats(0, 1e6))
 
@@ -64,3 +64,11 @@ def test_the_right_end_gives_way() -> None:
 )
 def test_ages_are_told_in_one_unit(seconds: float | None, said: str) -> None:
     assert age(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [("/a/b.toml", 9, "/a/b.toml"), ("/a/b.toml", 7, "…b.toml"), ("/名名", 4, "…名"), ("abc", 1, "…")],
+)
+def test_the_end_of_a_path_stays(text: str, width: int, shown: str) -> None:
+    assert ending(text, width) == shown

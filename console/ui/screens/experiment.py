@@ -15,7 +15,7 @@ from textual.worker import Worker
 from console.domain.text import clean
 from console.errors import ConsoleError, UsageError
 from console.state.store import Snapshot
-from console.ui.drawing import Span, fit
+from console.ui.drawing import Span, ending, fit, width_of
 from console.ui.widgets.activity import Receipt
 from console.ui.widgets.experiment import ExperimentView
 from console.ui.widgets.frame import Framed
@@ -36,6 +36,10 @@ def when(epoch_s: float) -> str:
     """Return the time of day, with the day where it is another one."""
     today = time.strftime("%m-%d") == time.strftime("%m-%d", time.localtime(epoch_s))
     return time.strftime("%H:%M:%S" if today else "%m-%d %H:%M", time.localtime(epoch_s))
+
+
+def _from_home(path: Path) -> str:
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 class ExperimentLines(Lines, Framed):
@@ -77,19 +81,20 @@ class ExperimentLines(Lines, Framed):
         one = self.rows[index]
         mark: Span = ("▌" if index == self.cursor else " ", "accent")
         if isinstance(one, Path):
-            return [mark, (fit(clean(one.stem), 28), "strong"), (f" {clean(str(one))}", "dim")]
+            stem = fit(clean(one.stem), 28)
+            return [mark, (stem, "strong"), (f" {ending(clean(_from_home(one)), width - 2 - len(stem))}", "dim")]
         began = time.strftime("%m-%d %H:%M", time.localtime(one.created_at))
         state = "" if one.finished else "under way " if one.step else "unfinished "
         words = ", ".join(f"{arm.name} {arm.verdict}" for arm in one.outcomes if arm.against)
-        return [
+        row: list[Span] = [
             mark,
             (fit(clean(one.id), 16), "strong"),
             (f" {began} ", "dim"),
             (fit(clean(one.name), 18), "function"),
             (f" {clean(one.badge)}" if one.badge else "", "accent"),
             (f" {state}", "warn"),
-            (clean(words), "" if one.finished else "dim"),
         ]
+        return [*row, (fit(clean(words), width - width_of(row)), "" if one.finished else "dim")]
 
     def empty(self) -> Sequence[Sequence[Span]]:
         """Say what would be here."""
