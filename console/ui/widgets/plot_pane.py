@@ -23,6 +23,9 @@ INKS = ("accent", "info", "good", "bad")
 MARKED = 60
 """Points up to which each has a marker of its own; more are a line."""
 
+ROOMY = 14
+"""Rows from which five figures fit beside a plot at even distances."""
+
 
 class Legend(Painting):
     """Which marker is which run, and what the lines through the points are."""
@@ -53,6 +56,10 @@ class PlotPane(Vertical, Framed):
         """Draw in the new colours when the theme changes."""
         self.watch(self.app, "theme", self._draw, init=False)
 
+    def on_resize(self) -> None:
+        """Draw with as many figures beside it as fit."""
+        self._draw()
+
     def show(self, plot: Plot, names: Sequence[str] = ()) -> None:
         """Show a plot.
 
@@ -81,7 +88,8 @@ class PlotPane(Vertical, Framed):
             self._series(draw, one, place, colour, MARKERS[number % len(MARKERS)])
         draw.ylim(0, top)
         step = nice(top / 4)
-        draw.yticks([step * part for part in range(5)], [_tick(step * part) for part in range(5)])
+        parts = range(0, 5, 1 if self.size.height >= ROOMY else 2)  # rows too few for all would stand unevenly
+        draw.yticks([step * part for part in parts], [_tick(step * part) for part in parts])
         if plot.ladder:
             draw.xlim(-0.5, max(0.5, len(xs) - 0.5))
             draw.xticks(list(place.values()), [f"{x:,.0f}" for x in xs])
