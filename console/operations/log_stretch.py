@@ -85,6 +85,13 @@ async def around(desk: Desk, run: Run, offset: int, file: LogFile | None = None,
     return Stretch(records, first, first + len(data), size, found, "" if name == run.log else name, older, newer)
 
 
+async def beside(desk: Desk, run: Run, file: LogFile | None, way: int) -> Stretch | None:
+    """Return what stands nearest in the file that a log was before (way -1) or after a file of it; `None`: there is none."""
+    here = await around(desk, run, 0, file)
+    path = here.newer if way > 0 else here.older
+    return await around(desk, run, 0 if way > 0 else -1, path=path) if path else None
+
+
 async def wanted_of(
     desk: Desk, run: Run, wanted: RecordFilter, edge: int, way: int, file: LogFile | None = None
 ) -> AsyncGenerator[Found | Stretch, None]:

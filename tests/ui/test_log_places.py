@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -108,6 +109,62 @@ async def test_the_error_before_is_found_wherever_it_is(opened: Any) -> None:
         await pilot.press("G")
         await until(pilot, lambda: pane.view.following and here(pane) == f"line {LINES - 1}")
         assert pane.view.stretch is None and pane.view.count() == AT_HAND
+
+
+OLD, NOW = LogFile(7, b"line"), LogFile(8, b"line")
+OLD_LINES = [one._replace(raw=one.raw.replace("line", "old")) for one in WHOLE]
+
+
+@pytest.fixture
+def rotated(opened: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A log whose file before the rotation has problems and lines of its own."""
+
+    async def around_either(desk: Any, run: Run, offset: int, file: LogFile | None = None, path: str = "") -> Stretch:
+        is_old = path.endswith(".1") or file == OLD
+        found = await around(desk, run, LINES * LINE - 1 if offset < 0 else offset)
+        if not is_old:
+            return replace(found, file=NOW, older=f"{run.log}.1")
+        part = slice(found.first // LINE, found.last // LINE)
+        return replace(found, records=tuple(OLD_LINES[part]), file=OLD, name=f"{run.log}.1", newer=run.log)
+
+    async def search_either(*args: Any, file: LogFile | None = None, **how: Any) -> AsyncIterator[log_search.Found]:
+        async for found in search(*args, **how):
+            lines = OLD_LINES if file == OLD else WHOLE
+            yield replace(found, records=tuple(lines[one.offset // LINE] for one in found.records))
+
+    monkeypatch.setattr(log_search, "search", search_either)
+    monkeypatch.setattr(log_stretch, "around", around_either)
+    return opened
+
+
+async def test_problems_are_found_before_and_after_a_rotation(rotated: Any) -> None:
+    async with rotated.run_test(size=(120, 40), notifications=True) as pilot:
+        pane = await pane_of(pilot, rotated)
+        for words in ("line 3000", "line 1204", "line 1200", "old 3000", "old 1204", "old 1200"):
+            await pilot.press("E")
+            await until(pilot, lambda: here(pane) == f"{words} went wrong")  # noqa: B023
+        await pilot.press("E")
+        await until(pilot, lambda: "no earlier failure or error in the log" in shown(rotated))
+        for words in ("old 1204", "old 3000", "line 1200"):
+            await pilot.press("e")
+            await until(pilot, lambda: here(pane) == f"{words} went wrong")  # noqa: B023
+        pane.ended = (1, 2)
+        await pilot.press("e")  # from the top: that of the oldest file
+        await until(pilot, lambda: here(pane) == "old 1200 went wrong")
+
+
+async def test_a_filter_goes_on_before_and_after_a_rotation(rotated: Any) -> None:
+    async with rotated.run_test(size=(120, 40), notifications=True) as pilot:
+        pane = await pane_of(pilot, rotated)
+        pane.view.filter(compiled("1200"))
+        await pilot.press("k")
+        await until(pilot, lambda: here(pane) == "line 1200 went wrong")
+        await pilot.press("k")
+        await until(pilot, lambda: here(pane) == "old 1200 went wrong")
+        await pilot.press("k")
+        await until(pilot, lambda: "no earlier line of the log matches the filter" in shown(rotated))
+        await pilot.press("j")
+        await until(pilot, lambda: here(pane) == "line 1200 went wrong")
 
 
 async def test_going_up_and_down_goes_on_where_the_rows_end(opened: Any) -> None:

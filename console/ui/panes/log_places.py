@@ -43,7 +43,7 @@ def step(pane: LogPane, way: int, level: int) -> None:
     run, edge = pane.shown_run, _edge(pane, way)
     if pane.view.step(way, level):
         return
-    if run is None or edge is None or not (edge.offset or way > 0):
+    if run is None or edge is None or not (edge.offset or edge.file.inode or way > 0):
         _say_none(pane, way, level)
         return
     launch(owner(pane), _seek, pane, run, way, level, edge, group="find", exclusive=True)
@@ -73,20 +73,16 @@ def go_beyond(pane: LogPane, way: int, far: bool) -> None:
     if way > 0 and stretch is not None and (far or (stretch.is_end and not stretch.newer)):
         log_reading.come_back(pane)
     elif run is not None and edge is not None:
-        wanted = pane.view.book.filter
-        if way > 0 and stretch is not None and stretch.is_end:
+        if not pane.view.book.filter.wants_all:
+            if edge.offset or not far:
+                edge, way = (Edge(0, edge.file), 1) if far else (edge, way)
+                launch(owner(pane), _show_wanted, pane, run, edge, way, group="find", exclusive=True)
+        elif way > 0 and stretch is not None and stretch.is_end:
             _launch(pane, run, 0, 0, NO_FILE, stretch.newer)
-        elif way < 0 and not edge.offset:
-            if edge.file.inode and not far:
-                launch(owner(pane), _show_older, pane, run, edge, group="find", exclusive=True)
-        elif wanted.wants_all:
+        elif edge.offset or way > 0:
             _launch(pane, run, 0 if far else edge.offset, 0 if far else min(0, way), edge.file)
-        else:
-            from_top = Edge(0, edge.file)
-            launch(
-                owner(pane), _show_wanted, pane, run, from_top if far else edge, 1 if far else way,
-                group="find", exclusive=True,
-            )  # fmt: skip
+        elif edge.file.inode and not far:
+            launch(owner(pane), _show_older, pane, run, edge, group="find", exclusive=True)
 
 
 def keep_place(pane: LogPane, row: Row) -> None:
@@ -137,26 +133,38 @@ async def _show_older(pane: LogPane, run: Run, edge: Edge) -> None:
 
 
 async def _show_wanted(pane: LogPane, run: Run, edge: Edge, way: int) -> None:
-    """Show what the filter wants of what stands before or behind."""
+    """Show what the filter wants of what stands before or behind, in this file of the log or in those beside it."""
     from console.operations import log_stretch
 
-    wanted = pane.view.book.filter
-    source = log_stretch.wanted_of(owner(pane).need_desk(), run, wanted, edge.offset, way, edge.file)
+    desk, shown = owner(pane).need_desk(), pane.view.stretch
     with _busy(pane, "searching the log, esc leaves it"):
-        async with contextlib.aclosing(source) as finds:
-            async for found in finds:
-                if isinstance(found, log_stretch.Stretch):
-                    break
-                pane.seeking = f"searching the log: at {found.at / 1e6:,.0f} MB, esc leaves it"
-                pane.name_it()
-    if not isinstance(found, log_stretch.Stretch) or not found.records:
-        which = "further" if way > 0 else "earlier"
-        raise UsageError(f"no {which} line of the log matches the filter", hint="esc shows all, G follows")
-    shown = pane.view.stretch
+        found = await _wanted(pane, run, edge, way)
+        while not found.records:
+            shown = await log_stretch.beside(desk, run, edge.file, way)
+            if shown is None:
+                which = "further" if way > 0 else "earlier"
+                raise UsageError(f"no {which} line of the log matches the filter", hint="esc shows all, G follows")
+            edge = Edge(0 if way > 0 else shown.size, shown.file)
+            found = await _wanted(pane, run, edge, way)
     if shown is not None:
         found = replace(found, name=shown.name, older=shown.older, newer=shown.newer)
     _put(pane, run, found, found.first if way > 0 else found.records[-1].offset, 0)
     await _mark(pane)
+
+
+async def _wanted(pane: LogPane, run: Run, edge: Edge, way: int) -> Stretch:
+    from console.operations import log_stretch
+
+    wanted = pane.view.book.filter
+    source = log_stretch.wanted_of(owner(pane).need_desk(), run, wanted, edge.offset, way, edge.file)
+    async with contextlib.aclosing(source) as finds:
+        async for found in finds:
+            if isinstance(found, log_stretch.Stretch):
+                break
+            pane.seeking = f"searching the log: at {found.at / 1e6:,.0f} MB, esc leaves it"
+            pane.name_it()
+    assert isinstance(found, log_stretch.Stretch)  # it comes last, whatever was found
+    return found
 
 
 def _put(pane: LogPane, run: Run, stretch: Stretch, offset: int, by: int) -> None:
@@ -183,26 +191,40 @@ async def _mark(pane: LogPane) -> None:
 
 
 async def _seek(pane: LogPane, run: Run, way: int, level: int, edge: Edge | None) -> None:
-    from console.operations import log_search
+    """Go to the next problem, in this file of the log or in those beside it; without an edge, from the other end."""
+    from console.operations import log_stretch
 
-    desk, wanted = owner(pane).need_desk(), _worse(pane.view.book.filter, level)
+    desk = owner(pane).need_desk()
     file = edge.file if edge is not None else NO_FILE
-    at = edge.offset if edge is not None else None
-    first, last = (at or 0, None) if way > 0 else (0, at)
-    source = log_search.search(desk, run, wanted, first=first, last=last, backward=way < 0, file=file)
-    hit = -1
     with _busy(pane, "searching the whole log, esc leaves it"):
-        async with contextlib.aclosing(source) as finds:
-            async for found in finds:
-                hit = _nearest(found, at, way, hit)
-                if hit >= 0 and (way > 0 or found.whole):
-                    break
-                pane.seeking = f"searching the whole log: at {found.at / 1e6:,.0f} MB, esc leaves it"
-                pane.name_it()
+        while edge is None and way > 0 and (older := await log_stretch.beside(desk, run, file, -1)) is not None:
+            file = older.file
+        hit = await _hit(pane, run, way, level, file, edge.offset if edge is not None else None)
+        while hit < 0 and (beside := await log_stretch.beside(desk, run, file, way)) is not None:
+            file = beside.file
+            hit = await _hit(pane, run, way, level, file, None)
     if hit < 0:
         _say_none(pane, way, level)
         return
     await _show(pane, run, hit, 0, file)
+
+
+async def _hit(pane: LogPane, run: Run, way: int, level: int, file: LogFile, at: int | None) -> int:
+    """Return where the next problem of one file is, from an offset or from its end that is first on this way; or -1."""
+    from console.operations import log_search
+
+    desk, wanted = owner(pane).need_desk(), _worse(pane.view.book.filter, level)
+    first, last = (at or 0, None) if way > 0 else (0, at)
+    source = log_search.search(desk, run, wanted, first=first, last=last, backward=way < 0, file=file)
+    hit = -1
+    async with contextlib.aclosing(source) as finds:
+        async for found in finds:
+            hit = _nearest(found, at, way, hit)
+            if hit >= 0 and (way > 0 or found.whole):
+                break
+            pane.seeking = f"searching the whole log: at {found.at / 1e6:,.0f} MB, esc leaves it"
+            pane.name_it()
+    return hit
 
 
 @contextlib.contextmanager
