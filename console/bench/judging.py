@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from console.bench import metrics
@@ -21,6 +22,12 @@ LAG_SHARE = 0.3
 """A client that is late by less than this share of the usual gap between tokens did not make the number."""
 
 BUSY_SHARE = 0.9
+
+PAUSE_S, PAUSE_SHARE = 0.5, 0.02
+"""A client that once stood still for longer than both, the second a share of the window, made a number of its own."""
+
+SILENCE_S, SILENCE_TIMES = 5.0, 3.0
+"""A server that sent nothing at all for longer, and for so many times its first prefill, did not serve meanwhile."""
 
 SEND_SHARE = 1.0
 """An open loop whose requests are later than so many of its mean gaps is no open loop."""
@@ -57,7 +64,7 @@ def measurement(
     cached = _sum([request.cached_tokens for request in requests])
     told_input = _sum([request.input_tokens for request in requests])
     sure = duration_s > 0 and bool(requests)
-    steady = _steady(plan, result)
+    steady = _steady(plan, result, requests)
     return Measurement(
         run_id=run_id,
         concurrency_limit=plan.concurrency,
@@ -89,9 +96,10 @@ def measurement(
     )
 
 
-def _steady(plan: LoadPlan, result: Mapping[str, Any]) -> Steady:
+def _steady(plan: LoadPlan, result: Mapping[str, Any], requests: Sequence[metrics.Request]) -> Steady:
     at_once = min(plan.concurrency, int(result["requests"]))
-    return steady_stretch(result.get("course") or {}, at_once, plan.rate is None)
+    usual_s = median([request.e2el_s for request in requests]) if requests else 0.0
+    return steady_stretch(result.get("course") or {}, at_once, plan.rate is None, usual_s)
 
 
 def _protocol(
@@ -125,6 +133,9 @@ def _protocol(
         "energy_from": power.energy_from,
         "client_lag_p99_ms": _ms(result["lag"].get("p99_s")),
         "client_processor_share": round(float(result["processor_share"]), 3),
+        "client_lag_max_ms": _ms(result["lag"].get("max_s")),
+        "longest_silence_s": round(float(result["silence_s"]), 3),
+        "unsent": result["unsent"],
         "retracted": retracted,
         "errors": dict(result["errors"]),
     }
@@ -139,10 +150,7 @@ def _taints(
     cached: int | None,
     told_input: int | None,
 ) -> Sequence[str]:
-    found = []
-    if result["failed"]:
-        reason = max(result["errors"], key=result["errors"].get, default="never sent")
-        found.append(f"{result['failed']} of {result['requests']} requests failed: {reason}")
+    found = [*_failures(result)]
     if idle:
         found.append(idle)
     if not flushed.done and (cached is None or not told_input):  # counts of cached tokens prove more than a flush
@@ -152,8 +160,7 @@ def _taints(
     if retracted:
         found.append(f"{retracted:.0f} retractions or preemptions")
     if result["wrong_length"]:
-        spread = " to their own length" if plan.output_spread else f" {plan.output_tokens} tokens"
-        found.append(f"{result['wrong_length']} answers did not have{spread}")
+        found.append(_lengths(plan, result))
     if not result["told"]:
         found.append("the server told no token counts: events were counted instead")
     late = _ms((result.get("send_lag") or {}).get("p99_s"))
@@ -161,12 +168,48 @@ def _taints(
         found.append(
             f"requests were sent late: p99 {late:,.0f} ms after they were due, at most {plan.concurrency} in flight"
         )
+    found += _stalls(result)
     lag, gap = _ms(result["lag"].get("p99_s")), _ms(result["itl"].get("p50_s"))
     if lag is not None and lag > max(LAG_MS, LAG_SHARE * (gap or 0.0)):
         found.append(f"the client was late: event loop lag p99 {lag:.0f} ms")
     if float(result["processor_share"]) > BUSY_SHARE:
         found.append(f"the client was the limit: it used {100 * float(result['processor_share']):.0f} % of a core")
     return found
+
+
+def _failures(result: Mapping[str, Any]) -> Sequence[str]:
+    """Return what failed, by its most frequent reason, and what was not sent after that."""
+    if not result["failed"]:
+        return ()
+    reason = max(result["errors"], key=result["errors"].get)
+    others = len(result["errors"]) - 1
+    more = f" (and {others} other reasons)" if others > 1 else " (and another reason)" * others
+    unsent = f"; {result['unsent']:,} were never sent" if result["unsent"] else ""
+    return (f"{result['failed']:,} of {result['requests']:,} requests failed: {reason}{more}{unsent}",)
+
+
+def _lengths(plan: LoadPlan, result: Mapping[str, Any]) -> str:
+    wanted = "to their own length" if plan.output_spread else f"{plan.output_tokens:,} tokens"
+    reasons = result["wrong_reasons"]
+    why = [
+        f"{reasons[word]:,} {said}"
+        for word, said in (
+            ("stop", "ended at a stop token, so ignore_eos was not heeded"),
+            ("length", "were cut at a limit of the server's"),
+        )
+        if reasons.get(word)
+    ]
+    return f"{result['wrong_length']:,} answers did not have {wanted}" + (f": {', '.join(why)}" if why else "")
+
+
+def _stalls(result: Mapping[str, Any]) -> Sequence[str]:
+    """Return who stood still in the window: the client, else the server."""
+    paused_s, silent_s = float(result["lag"].get("max_s") or 0.0), float(result["silence_s"])
+    if paused_s > max(PAUSE_S, PAUSE_SHARE * float(result["duration_s"])):
+        return (f"the client stood still for {paused_s:.1f} s, or the whole host did",)
+    if silent_s > max(SILENCE_S, SILENCE_TIMES * float(result["silence_begin_s"] or 0.0)):
+        return (f"the server sent nothing for {silent_s:.1f} s while requests were in flight",)
+    return ()
 
 
 def _sum(values: Sequence[int | None]) -> int | None:

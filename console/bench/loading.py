@@ -9,9 +9,15 @@ from typing import Any
 
 from console.bench.vocabulary import USUAL
 from console.domain.text import clean
-from console.errors import ConsoleError
+from console.errors import ConsoleError, LinkLostError
 from console.remote.link import HostLink
 from console.telemetry.sampler import lines
+
+HINTS = {
+    "HTTP 401": 'it wants a key: api-key = { from = "env" } under [launch.args] of the profile that it is launched from',
+    "HTTP 403": 'it wants a key: api-key = { from = "env" } under [launch.args] of the profile that it is launched from',
+    "HTTP 30": "no redirect is followed: what stands before the server would be measured, too",
+}
 
 
 class LoadError(ConsoleError):
@@ -64,6 +70,8 @@ class LoadProgress:
     running: int
     failed: int
     tok_s: float
+    silent_s: float = 0.0
+    """For how long now nothing has come of what is in flight."""
 
 
 async def load(link: HostLink, plan: LoadPlan) -> AsyncGenerator[LoadProgress | Mapping[str, Any], None]:
@@ -71,7 +79,9 @@ async def load(link: HostLink, plan: LoadPlan) -> AsyncGenerator[LoadProgress | 
 
     Raises:
         LoadError: The server cannot be asked, or the program failed.
+        LinkLostError: The connection to the host went away; the load ends with it.
     """
+    name = link.host.name
     async with link.program("console.bench.load", "run") as channel:
         await channel.write(plan.line())
         async for line in lines(channel):
@@ -86,9 +96,16 @@ async def load(link: HostLink, plan: LoadPlan) -> AsyncGenerator[LoadProgress | 
                 yield said
                 return
             elif kind == "fault":
-                raise LoadError(
-                    f"load at concurrency {plan.concurrency} failed", str(clean(str(said.get("reason", ""))))
-                )
+                reason = clean(str(said.get("reason", "")))
+                raise LoadError(f"{name}: load at concurrency {plan.concurrency:,} failed", reason, hint_to(reason))
+        if await channel.wait() is None:
+            title = f"{name}: the connection was lost while load was made at concurrency {plan.concurrency:,}"
+            raise LinkLostError(title, hint="the load there ends with it, and nothing of it counts: measure again")
         complaint = channel.complaint().decode("utf-8", "replace").strip().splitlines()
         last = str(clean(complaint[-1])) if complaint else "it said nothing"
-        raise LoadError(f"{link.host.name}: the load program ended early", last)
+        raise LoadError(f"{name}: the load program ended early", last)
+
+
+def hint_to(reason: str) -> str:
+    """Return what helps against the reason why a server answered no request."""
+    return next((words for begin, words in HINTS.items() if reason.startswith(begin)), "")

@@ -1,10 +1,12 @@
-"""Which part of a load was steady: every stream busy and the speed without a trend, or none."""
+"""Which part of a load was steady: every stream busy and the speed without drift or swing, or none."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, linear_regression, stdev
 from typing import Any
 
 BUSY_SHARE = 0.95
@@ -14,8 +16,16 @@ LEAST_BINS = 8
 LEAST_S = 3.0
 """A shorter stretch says nothing about a trend."""
 
-MOST_TREND = 0.10
-"""Change from the first half of the stretch to the second, as a share of its mean, that counts as steady."""
+LEAST_BLOCKS = 4
+BLOCK_S = 1.0
+"""The speed is looked at in blocks of a request's length, and of no less: what returns with each wave of requests,
+a prefill of all of them at once, is in every block."""
+
+MOST_DRIFT = 0.10
+"""Change from the begin of the stretch to its end, by a straight line through its blocks, as a share of its mean."""
+
+MOST_SWING = 0.10
+"""Standard deviation of the blocks, as a share of their mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +44,14 @@ class Steady:
         return {"from_s": self.from_s, "to_s": self.to_s, "tok_s": self.tok_s}
 
 
-def steady_stretch(course: Mapping[str, Any], streams: int, closed: bool = True) -> Steady:
+def steady_stretch(course: Mapping[str, Any], streams: int, closed: bool = True, request_s: float = 0.0) -> Steady:
     """Return the longest steady stretch of a load's course.
 
     Args:
         course: `bin_s`, and for each bin `tokens` and `running`.
         streams: How many requests are in flight when the load is whole.
         closed: Whether the load is a closed loop; an open one is whole from its first answer to its last arrival.
+        request_s: How long a request usually takes.
     """
     wide = float(course.get("bin_s") or 0.0)
     tokens, running = list(course.get("tokens") or ()), list(course.get("running") or ())
@@ -53,13 +64,33 @@ def steady_stretch(course: Mapping[str, Any], streams: int, closed: bool = True)
     if count < LEAST_BINS or count * wide < LEAST_S:
         lasted = max(0.0, count * wide)
         return Steady(reason=f"none: all {streams} streams were busy for {lasted:.1f} s only")
-    speeds = tokens[first:last]
-    mean = fmean(speeds)
-    half = len(speeds) // 2
-    trend = (fmean(speeds[-half:]) - fmean(speeds[:half])) / mean if mean else 0.0
-    if not mean or abs(trend) > MOST_TREND:
-        return Steady(reason=f"none: the speed went {trend:+.0%} from its first half to its second" if mean else "none")
+    mean = fmean(tokens[first:last])
+    speeds = [speed / wide for speed in _blocks(tokens[first:last], max(BLOCK_S, request_s) / wide)]
+    if not mean or not fmean(speeds):
+        return Steady(reason="none: no tokens came")
+    why = _unsteady(speeds)
+    if why:
+        return Steady(reason=f"none: the speed {why}")
     return Steady(round(first * wide, 3), round(last * wide, 3), round(mean / wide, 2))
+
+
+def _blocks(values: Sequence[float], wanted: float) -> list[float]:
+    """Return the means of blocks of about the wanted number of values, and of at least `LEAST_BLOCKS` blocks."""
+    count = max(LEAST_BLOCKS, int(len(values) / max(1.0, wanted)))
+    edges = [round(place * len(values) / count) for place in range(count + 1)]
+    return [fmean(values[begin:end]) for begin, end in itertools.pairwise(edges)]
+
+
+def _unsteady(speeds: Sequence[float]) -> str:
+    """Return what the speeds of the blocks did that a steady one does not; empty when nothing."""
+    slope, mean = linear_regression(range(len(speeds)), speeds).slope, fmean(speeds)
+    drift, swing = slope * len(speeds) / mean, stdev(speeds) / mean
+    by_drift = abs(drift) / math.sqrt(12)  # the swing of a straight line
+    if swing > MOST_SWING and swing > 2 * by_drift:
+        return f"went up and down between {min(speeds):,.0f} and {max(speeds):,.0f} tok/s"
+    if abs(drift) > MOST_DRIFT:
+        return f"{'rose' if drift > 0 else 'fell'} by {abs(drift):.0%} from begin to end"
+    return ""
 
 
 def _longest(whole: Sequence[bool]) -> tuple[int, int]:

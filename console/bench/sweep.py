@@ -119,7 +119,7 @@ class Sweep:
             idle=idle,
             retracted=None if before is None or after is None else max(0.0, after - before),
         )
-        self.progress = replace(self.progress, done=(*self.progress.done, done))
+        self.progress = replace(self.progress, done=(*self.progress.done, done), failed=0, silent_s=0.0)
         yield self.progress
 
     def _power(self, began: float, ended: float) -> PowerWindow:
@@ -131,7 +131,7 @@ class Sweep:
 
     def _progress(self, part: LoadProgress) -> SweepProgress:
         step = "warming up" if part.phase == "warmup" else "measuring"
-        self.progress = replace(self.progress, live_tok_s=part.tok_s)
+        self.progress = replace(self.progress, live_tok_s=part.tok_s, failed=part.failed, silent_s=part.silent_s)
         return self._step(step, part.done / part.total if part.total else None)
 
     def _plan(self, concurrency: int, repeat: int) -> LoadPlan:

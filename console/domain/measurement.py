@@ -76,4 +76,8 @@ class SweepProgress:
     """`waiting for idle`, `flushing`, `warming up`, `measuring`."""
     fraction: float | None = None
     live_tok_s: float | None = None
+    failed: int = 0
+    """Requests of the load under way that failed."""
+    silent_s: float = 0.0
+    """For how long now nothing has come of what is in flight."""
     error: str = ""

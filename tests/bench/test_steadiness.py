@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,9 +32,30 @@ def test_a_load_that_is_too_short_has_none() -> None:
     assert steady.tok_s is None and steady.reason == "none: all 8 streams were busy for 2.0 s only"
 
 
-def test_a_speed_that_drifts_is_not_steady() -> None:
-    steady = steady_stretch(course([100 + 5 * place for place in range(20)], [8] * 20), 8)
-    assert steady.tok_s is None and steady.reason.startswith("none: the speed went +")
+@pytest.mark.parametrize(
+    ("change", "words"), [(0.2, "rose by 20%"), (-0.2, "fell by 20%"), (0.12, "rose by 12%"), (0.08, ""), (-0.08, "")]
+)
+@pytest.mark.parametrize("bins", [20, 200])
+def test_a_speed_that_drifts_is_not_steady(change: float, words: str, bins: int) -> None:
+    drifting = [100 * (1 + change * ((place + 0.5) / bins - 0.5)) for place in range(-1, bins + 1)]
+    steady = steady_stretch(course(drifting, [8] * (bins + 2)), 8)
+    assert steady.reason == (f"none: the speed {words} from begin to end" if words else "")
+    assert (steady.tok_s is None) == bool(words) and (words or steady.tok_s == 200)
+
+
+@pytest.mark.parametrize(("swing", "period_s", "steady"), [(0.3, 5.0, False), (0.3, 10.0, False), (0.08, 5.0, True)])
+def test_a_speed_that_goes_up_and_down_is_not_steady(swing: float, period_s: float, steady: bool) -> None:
+    speeds = [100 * (1 + swing * math.sin(2 * math.pi * place * 0.25 / period_s)) for place in range(160)]
+    found = steady_stretch(course(speeds, [8] * 160, 0.25), 8)
+    assert (found.tok_s is not None) == steady
+    assert steady or found.reason.startswith("none: the speed went up and down between ")
+
+
+def test_what_returns_with_every_wave_of_requests_is_steady() -> None:
+    wave = [0.0] * 8 + [100.0] * 32  # two seconds of prefill, eight of decode, all streams alike
+    said = course([*wave * 4, 0.0, 0.0], [8] * 162, 0.25)
+    assert steady_stretch(said, 8, request_s=10.0).tok_s == pytest.approx(320, rel=0.02)
+    assert steady_stretch(said, 8, request_s=1.0).reason.startswith("none: the speed went up and down")
 
 
 def test_nothing_known_is_none() -> None:
@@ -43,8 +66,9 @@ def test_nothing_known_is_none() -> None:
 def test_whatever_the_course_it_is_steady_or_has_a_reason(
     bins: list[tuple[float, float]], wide: float, streams: int
 ) -> None:
-    steady = steady_stretch(course([t for t, _ in bins], [r for _, r in bins], wide), streams)
-    assert (steady.tok_s is None) == bool(steady.reason)
+    for request_s in (0.0, 30.0):
+        steady = steady_stretch(course([t for t, _ in bins], [r for _, r in bins], wide), streams, request_s=request_s)
+        assert (steady.tok_s is None) == bool(steady.reason)
 
 
 def rung(concurrency: int, tok_s: float, **more: Any) -> Measurement:

@@ -15,22 +15,32 @@ class Broken(Exception):
 
 
 class Events:
-    """Splits a body into server-sent events; keeps their times and the last two payloads."""
+    """Splits a body into server-sent events; keeps their times, the last two payloads and the first error.
 
-    def __init__(self, count: Callable[[int], None]) -> None:
+    Args:
+        count: Is told how many events came, and when.
+    """
+
+    def __init__(self, count: Callable[[int, float], None]) -> None:
         self._rest = b""
         self._count = count
         self.stamps: List[float] = []
         self.last = b""
         self.before_last = b""
+        self.error = b""
         self.done = False
+
+    @property
+    def unread(self) -> bytes:
+        """The beginning of a body that held no event."""
+        return b"" if self.stamps else self._rest[:200]
 
     def take(self, piece: bytes, now: float) -> None:
         """Take the next bytes of the body, which arrived at `now`."""
+        if self._rest:
+            piece = self._rest + piece  # before line ends are looked for: one may come in two pieces
         if b"\r" in piece:
             piece = piece.replace(b"\r\n", b"\n")
-        if self._rest:
-            piece = self._rest + piece
         events = piece.split(b"\n\n")
         self._rest = events.pop()
         found = 0
@@ -45,9 +55,11 @@ class Events:
                 continue
             self.stamps.append(now)
             self.before_last, self.last = self.last, payload
+            if payload.startswith(b'{"error"') and not self.error:
+                self.error = payload
             found += 1
         if found:
-            self._count(found)
+            self._count(found, now)
 
 
 class Connection:
@@ -59,6 +71,8 @@ class Connection:
         self._reader: Optional[asyncio.StreamReader] = None
         self._writer: Optional[asyncio.StreamWriter] = None
         self._buffer = bytearray()
+        self.headers: Dict[str, str] = {}
+        """Of the last answer, names in lower case."""
 
     @property
     def is_open(self) -> bool:
@@ -86,12 +100,15 @@ class Connection:
         assert self._writer is not None
         self._writer.write(request)
         status, headers = await self._head()
+        self.headers = headers
         kept: List[bytes] = []
         sink = take if status == 200 else lambda piece, now: kept.append(piece)
         closing = headers.get("connection", "").lower() == "close"
         if headers.get("transfer-encoding", "").lower() == "chunked":
             await self._chunked(sink)
         elif "content-length" in headers:
+            if not headers["content-length"].isdigit():
+                raise Broken("the answer is not HTTP: its length is %r" % headers["content-length"][:80])
             await self._counted(int(headers["content-length"]), sink)
         else:
             await self._to_the_end(sink)
@@ -141,17 +158,31 @@ class Connection:
                 try:
                     size = int(bytes(buffer[place:end]).partition(b";")[0], 16)
                 except ValueError:
-                    raise Broken("a chunk has no size") from None
+                    size = -1
+                if size < 0:
+                    raise Broken("a chunk has no size: %r" % bytes(buffer[place:end])[:80].decode("latin-1"))
                 after = end + 2 + size
                 if len(buffer) < after + 2:
                     break
                 if size == 0:
-                    del buffer[: after + 2]
+                    del buffer[:after]
+                    await self._trailers()
                     return
                 take(bytes(buffer[end + 2 : after]), now)
                 place = after + 2
             del buffer[:place]
             now = await self._more()
+
+    async def _trailers(self) -> None:
+        """Read to the empty line that ends a chunked body."""
+        while True:
+            end = self._buffer.find(b"\r\n")
+            if end >= 0:
+                del self._buffer[: end + 2]
+            if end == 0:
+                return
+            if end < 0:
+                await self._more()
 
     async def _counted(self, size: int, take: Callable[[bytes, float], None]) -> None:
         now = time.perf_counter()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from typing import Dict, List, Set
+from typing import Dict, List, Optional, Set
 
+from .answers import Answer, finish, refusal
 from .http import Broken, Connection, Events
-from .requests import Answer, Plan, finish
+from .requests import Plan
 
 LAG_PERIOD_S = 0.02
+
+RACE_S = 1.0
+"""A kept connection that breaks within so much of a request was closed before the request came to it."""
 
 
 class Phase:
@@ -40,6 +44,12 @@ class Phase:
         """Ids of the requests that the server has now."""
         self.peak = 0
         self.gave_up = ""
+        self.silence_begin_s: Optional[float] = None
+        """From the first request to the first event of any."""
+        self.silence_s = 0.0
+        """The longest time without an event of any stream after that, while one was in flight."""
+        self.heard_at = 0.0
+        """When the last event came, or a request was sent while none was in flight."""
         self.lags = array("d")
         self.began = self.ended = 0.0
         self.began_wall = self.ended_wall = 0.0
@@ -83,8 +93,18 @@ class Phase:
         """How many requests failed so far."""
         return sum(self.errors.values())
 
-    def _counted(self, events: int) -> None:
+    def silent_s(self) -> float:
+        """Return for how long now nothing has come of what is in flight."""
+        return time.perf_counter() - self.heard_at if self.running else 0.0
+
+    def _counted(self, events: int, now: float) -> None:
         self.events += events
+        silence = now - self.heard_at
+        if self.silence_begin_s is None:
+            self.silence_begin_s = silence
+        elif silence > self.silence_s:
+            self.silence_s = silence
+        self.heard_at = now
 
     def _connection(self) -> Connection:
         connection = Connection(self._plan.host, self._plan.port)
@@ -127,6 +147,8 @@ class Phase:
     async def _served(self, connection: Connection, number: int, due: float = 0.0) -> Answer:
         """Ask one request and judge its answer."""
         rid = self._plan.rid(self._first + number)
+        if not self.running:
+            self.heard_at = time.perf_counter()
         self.running += 1
         self.in_flight.add(rid)
         self.peak = max(self.peak, self.running)
@@ -160,16 +182,17 @@ class Phase:
             kept = connection.is_open
             await connection.open()
             answer = Answer(time.perf_counter())
+            in_time = answer.sent_at + RACE_S
             events = Events(self._counted)
             try:
                 status, text = await connection.exchange(body, events.take)
             except (Broken, ConnectionError):
                 connection.close()
-                if kept and not events.stamps and not self.gave_up:
+                if kept and not events.stamps and not self.gave_up and time.perf_counter() < in_time:
                     continue
                 raise
             if status != 200:
-                answer.error = "HTTP %d: %s" % (status, " ".join(text.decode("utf-8", "replace").split())[:200])
+                answer.error = refusal(status, connection.headers, text)
             else:
                 finish(answer, events)
             return answer

@@ -1,13 +1,11 @@
-"""What is asked: seeded prompts of an exact length, and how each API's answer is read."""
+"""What is asked: seeded prompts of an exact length, as each API wants them."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
-from typing import Any, Dict, List, Optional, Tuple
-
-from .http import Events
+from typing import Any, Dict, List, Tuple
 
 PATHS = {"generate": "/generate", "completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
@@ -51,6 +49,11 @@ class Plan:
         self.tokens = range(int(low), int(high))
         self.timeout_s = float(said.get("timeout_s", 600))
         self.headers: Dict[str, str] = dict(said.get("headers") or {})
+
+    @property
+    def place(self) -> str:
+        """Return host and port as an address has them."""
+        return ("[%s]:%d" if ":" in self.host else "%s:%d") % (self.host, self.port)
 
     @property
     def path(self) -> str:
@@ -103,7 +106,7 @@ class Plan:
         """Return the head of a request with a JSON body of `size` bytes."""
         lines = [
             "POST %s HTTP/1.1" % path,
-            "Host: %s:%d" % (self.host, self.port),
+            "Host: %s" % self.place,
             "Content-Type: application/json",
             "Accept: text/event-stream",
             "Content-Length: %d" % size,
@@ -127,77 +130,3 @@ class Plan:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-
-
-class Answer:
-    """What one request came to."""
-
-    __slots__ = ("asked", "cached", "due_at", "error", "input_tokens", "output_tokens", "sent_at", "stamps", "told")
-
-    def __init__(self, sent_at: float) -> None:
-        self.sent_at = sent_at
-        self.due_at = sent_at
-        """When it should have been sent."""
-        self.asked = 0
-        """How many output tokens were asked for."""
-        self.stamps: List[float] = []
-        self.output_tokens = 0
-        self.input_tokens: Optional[int] = None
-        self.cached: Optional[int] = None
-        self.told = False
-        """Whether the server told the token counts."""
-        self.error = ""
-
-
-def finish(answer: Answer, events: Events) -> None:
-    """Read counts and faults from the last events of an answer."""
-    answer.stamps = events.stamps
-    try:
-        last = json.loads(events.last) if events.last else None
-    except ValueError:
-        last = None
-    if not isinstance(last, dict):
-        answer.error = "the stream ended without a readable last event"
-        return
-    if last.get("error"):
-        answer.error = "server: %s" % _words(last["error"])
-        return
-    usage = _usage(last)
-    if "choices" in last and not last["choices"]:
-        answer.stamps = events.stamps[:-1]  # a message of counts only is no token
-    if usage is None:
-        answer.output_tokens = len(answer.stamps)
-    else:
-        answer.told = True
-        answer.output_tokens, answer.input_tokens, answer.cached = usage
-    reason = _finish_reason(last)
-    if reason == "abort":
-        answer.error = "the server aborted the request"
-    elif not answer.stamps:
-        answer.error = "the stream had no tokens"
-    elif not events.done:
-        answer.error = "the stream ended before its [DONE]"
-
-
-def _usage(last: Dict[str, Any]) -> Optional[Tuple[int, Optional[int], Optional[int]]]:
-    meta = last.get("meta_info")
-    if isinstance(meta, dict) and isinstance(meta.get("completion_tokens"), int):
-        return meta["completion_tokens"], meta.get("prompt_tokens"), meta.get("cached_tokens")
-    usage = last.get("usage")
-    if isinstance(usage, dict) and isinstance(usage.get("completion_tokens"), int):
-        details = usage.get("prompt_tokens_details") or {}
-        return usage["completion_tokens"], usage.get("prompt_tokens"), details.get("cached_tokens")
-    return None
-
-
-def _finish_reason(last: Dict[str, Any]) -> str:
-    meta = last.get("meta_info")
-    reason = meta.get("finish_reason") if isinstance(meta, dict) else None
-    if reason is None and last.get("choices"):
-        reason = last["choices"][0].get("finish_reason")
-    return str(reason.get("type", "")) if isinstance(reason, dict) else str(reason or "")
-
-
-def _words(error: Any) -> str:
-    text = error.get("message", error) if isinstance(error, dict) else error
-    return " ".join(str(text).split())[:200]

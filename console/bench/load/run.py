@@ -25,6 +25,11 @@ PROGRESS_S = 0.5
 END_S = 3.0
 """The program is gone this long after its input has ended, whatever the server does."""
 
+FIND_S = 5.0
+
+FILES_OF_OURS = 32
+"""Open files beside a connection for each stream: input, output, the loop's, those that abort."""
+
 WARMUP_NUMBERS = 1_000_000_000
 """First request number of a warm-up: its prompts are none of the measured ones."""
 
@@ -87,7 +92,10 @@ async def _work(plan: Plan, by_hand: bool) -> None:
     if not by_hand:
         loop = asyncio.get_running_loop()
         threading.Thread(target=_end_with_input, args=(loop, ending.end), daemon=True).start()
-    _raise_file_limit()
+    if fault := _short_of_files(plan.concurrency):
+        say("fault", reason=fault)
+        return
+    await _find(plan)
     if plan.api != "generate" and not plan.model:
         plan.model = await _first_model(plan)
     if plan.warmup:
@@ -123,6 +131,7 @@ async def _with_progress(phase: Phase, name: str) -> None:
             total=phase.count,
             running=phase.running,
             failed=phase.failed,
+            silent_s=round(phase.silent_s(), 1),
             tok_s=(phase.events - before) * scale / max(1e-3, now - looked),
         )
         before, looked = phase.events, now
@@ -135,7 +144,7 @@ async def _first_model(plan: Plan) -> str:
     pieces = []
     try:
         await connection.open()
-        head = "GET /v1/models HTTP/1.1\r\nHost: %s:%d\r\n" % (plan.host, plan.port)
+        head = "GET /v1/models HTTP/1.1\r\nHost: %s\r\n" % plan.place
         head += "".join("%s: %s\r\n" % pair for pair in plan.headers.items())
         await asyncio.wait_for(
             connection.exchange((head + "\r\n").encode(), lambda piece, now: pieces.append(piece)), 10
@@ -148,14 +157,37 @@ async def _first_model(plan: Plan) -> str:
         connection.close()
 
 
-def _raise_file_limit() -> None:
+async def _find(plan: Plan) -> None:
+    """Ask by IPv6 what listens on this host's IPv6 loopback alone: `--host ::` of a uvicorn does."""
+    if plan.host != "127.0.0.1":
+        return
+    for host in ("127.0.0.1", "::1"):
+        connection = Connection(host, plan.port)
+        try:
+            await asyncio.wait_for(connection.open(), FIND_S)
+            plan.host = host
+            return
+        except (OSError, asyncio.TimeoutError):
+            continue  # the first request will say what is wrong with the server
+        finally:
+            connection.close()
+
+
+def _short_of_files(concurrency: int) -> str:
+    """Raise the limit of open files as far as it goes; return what is wrong when that is not enough."""
     try:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 65536)), hard))
+        soft = min(hard, max(soft, 65536)) if hard != resource.RLIM_INFINITY else max(soft, 65536)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     except (ImportError, ValueError, OSError):
-        pass  # the usual limit serves the usual concurrency
+        return ""  # the usual limit serves the usual concurrency
+    if soft < concurrency + FILES_OF_OURS:
+        return "%d connections need %d open files, and the host allows this login %d (ulimit -n)" % (
+            concurrency, concurrency + FILES_OF_OURS, soft,
+        )  # fmt: skip
+    return ""
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from typing import Any, Dict, List, Optional
 
+from .answers import Answer
 from .phase import Phase
-from .requests import Answer, Plan
+from .requests import Plan
 
 BINS = 240
 BIN_S = 0.25
@@ -16,6 +18,7 @@ BIN_S = 0.25
 def result(phase: Phase, plan: Plan) -> Dict[str, Any]:
     """Return what a phase came to."""
     good = [answer for answer in phase.answers if not answer.error]
+    wrong = [answer for answer in good if answer.output_tokens != answer.asked] if plan.ignore_eos else []
     gaps = array("d")
     rows = []
     for answer in good:
@@ -36,7 +39,8 @@ def result(phase: Phase, plan: Plan) -> Dict[str, Any]:
     return {
         "requests": phase.count,
         "completed": len(good),
-        "failed": phase.count - len(good),
+        "failed": phase.failed,
+        "unsent": phase.count - len(phase.answers),
         "errors": phase.errors,
         "gave_up": phase.gave_up,
         "duration_s": phase.ended - phase.began,
@@ -53,7 +57,10 @@ def result(phase: Phase, plan: Plan) -> Dict[str, Any]:
         "course": course(phase, good),
         "processor_share": phase.processor_s / max(1e-9, phase.ended - phase.began),
         "told": all(answer.told for answer in good),
-        "wrong_length": sum(answer.output_tokens != answer.asked for answer in good) if plan.ignore_eos else 0,
+        "wrong_length": len(wrong),
+        "wrong_reasons": dict(Counter(answer.reason for answer in wrong)),
+        "silence_begin_s": phase.silence_begin_s,
+        "silence_s": phase.silence_s,
     }
 
 
