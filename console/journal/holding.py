@@ -1,4 +1,4 @@
-"""Which console is at an experiment on a host: one at a time, and a hold ends with its process however that ends."""
+"""Which console of this machine is at a host's experiments: one, and its hold ends with its process, however that ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,13 +19,17 @@ PATIENCE_S = 0.5
 
 
 @contextlib.contextmanager
-def held(host: str) -> Iterator[None]:
+def held(host: str, *, measuring: bool = False) -> Iterator[None]:
     """Hold a host's experiments.
+
+    Args:
+        host: Its name.
+        measuring: Keep others from measuring only.
 
     Raises:
         RefusedError: Another console does.
     """
-    path = _path(host)
+    path = _path(host, measuring)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
         until = time.monotonic() + PATIENCE_S
@@ -34,7 +39,8 @@ def held(host: str) -> Iterator[None]:
                 break
             except BlockingIOError as error:
                 if time.monotonic() > until:
-                    raise under_way(host, _written(path)) from error
+                    said = under_way(host, _written(path), kind="a measurement" if measuring else "an experiment")
+                    raise said from error
             time.sleep(0.01)
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
@@ -54,17 +60,33 @@ def holder(host: str) -> int | None:
     return None
 
 
-def under_way(host: str, pid: int, what: str = "experiment") -> RefusedError:
+def console_id() -> str:
+    """Return what tells this machine's consoles, those that share its journal, from all others."""
+    path = default_path().parent / "console-id"
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError), tempfile.NamedTemporaryFile("w", dir=path.parent) as new:
+            new.write(os.urandom(8).hex())
+            new.flush()
+            os.link(new.name, path)  # whole, or another console's that was first
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return hashlib.sha256(f"{os.uname().nodename} {os.getuid()} {path}".encode()).hexdigest()[:16]
+
+
+def under_way(host: str, pid: int, what: str = "experiment", *, kind: str = "an experiment") -> RefusedError:
     """Return the refusal of what would disturb the experiment that a console is at."""
     return RefusedError(
-        f"{what}: an experiment is under way on {host}, in the console with pid {pid or 'unknown'}",
+        f"{what}: {kind} is under way on {host}, in the console with pid {pid or 'unknown'}",
         "two at one server would spoil each other's numbers",
         "wait, or stop it there first (t on its screen, ctrl+c in a shell)",
     )
 
 
-def _path(host: str) -> Path:
-    return default_path().parent / "holds" / f"{hashlib.sha256(host.encode()).hexdigest()[:16]}.lock"
+def _path(host: str, measuring: bool = False) -> Path:
+    name = f"{hashlib.sha256(host.encode()).hexdigest()[:16]}{'.measuring' * measuring}.lock"
+    return default_path().parent / "holds" / name
 
 
 def _written(path: Path) -> int:

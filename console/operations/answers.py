@@ -10,7 +10,7 @@ from console.errors import ConsoleError
 from console.experiments.answers import PROMPTS, TOKENS
 from console.operations.desk import Desk
 from console.operations.keys import auth_of
-from console.remote.http import http_client
+from console.remote.http import http_client, must_be_linked
 
 if TYPE_CHECKING:
     import httpx
@@ -33,6 +33,7 @@ async def ask(desk: Desk, run: Run) -> tuple[str, ...] | None:
             model = await _model(client)
             replies = await asyncio.gather(*(_one(client, prompt, model) for prompt in PROMPTS))
         except httpx.HTTPError as error:
+            await must_be_linked(desk.link, error)
             raise ConsoleError(
                 f"run {run.id}: no answer to a test prompt", str(error) or type(error).__name__
             ) from error

@@ -121,6 +121,14 @@ VERBS: tuple[Verb, ...] = (
         ("experiment list", "experiment plan", "experiment run"),
         group="Measure",
     ),
+    Verb(
+        "take_over",
+        "Take over the host",
+        "See which operator measures on this host from another machine; typing the name in full ends that hold.",
+        (),
+        ("experiment holder", "experiment take-over"),
+        group="Measure",
+    ),
     # patches
     Verb(
         "toggle_patch",

@@ -10,11 +10,22 @@ from dataclasses import dataclass, field
 
 from console.domain.host import CommandRecord, Package
 from console.domain.profile import Profile
-from console.errors import ReadOnlyError, UsageError
+from console.errors import ConsoleError, ReadOnlyError, UsageError
 from console.remote.link import HostLink
 from console.state.store import Store
 
 COMMANDS_KEPT = 2000
+
+
+@dataclass(slots=True)
+class Hold:
+    """The host's measuring is ours: told there, and renewed while it lasts."""
+
+    token: str
+    total: bool
+    """Whether nobody else may change the host meanwhile, or only not measure."""
+    fault: ConsoleError | None = None
+    """Who took it over; nothing more is done under it then."""
 
 
 @dataclass(slots=True)
@@ -32,6 +43,15 @@ class Desk:
     """Narration: stderr in a shell, a toast on screen."""
     package: Package | None = None
     """Engine package once it has been asked for."""
+    hold: Hold | None = None
+    """Ours of this host, while we are at its experiments or measure."""
+
+    @property
+    def claim(self) -> dict[str, str]:
+        """Who asks for a change, for the host to hold against whoever measures there."""
+        from console.journal.holding import console_id
+
+        return {"console": console_id(), "token": self.hold.token if self.hold is not None else ""}
 
     def must_write(self, what: str) -> None:
         """Raise when the console may only look, or another one is at an experiment on this host."""

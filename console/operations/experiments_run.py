@@ -24,11 +24,11 @@ from console.experiments.report import plan_of, progress_of, rules_of, state_of
 from console.experiments.schedule import Finish, Leave, Refute, RollBack, Settle, Visit
 from console.journal import experiments as entries
 from console.journal.book import Journal
-from console.journal.holding import held
 from console.journal.records import measurement_data
 from console.operations import answers, machine, measure, rollback, server
 from console.operations.desk import Desk
-from console.operations.experiments import expected, find_patch, managed_patches, plan
+from console.operations.experiments import Plan, expected, find_patch, managed_patches, plan
+from console.operations.holds import held
 from console.operations.rollback import Configuration, StepError, through
 from console.operations.winner import FRESH
 
@@ -56,6 +56,12 @@ async def run(desk: Desk, spec: ExperimentSpec, *, again: bool = False) -> Async
             f"experiment {left[0].id} ({left[0].name}) is unfinished on {desk.link.host.name}: {left[0].where or 'begun'}",
             hint=f"tokwatt experiment resume {left[0].id}, or run --again",
         )
+    async with held(desk, f"experiment {spec.name}"), aclosing(_begun(desk, spec, planned)) as states:
+        async for state in states:
+            yield state
+
+
+async def _begun(desk: Desk, spec: ExperimentSpec, planned: Plan) -> AsyncGenerator[ExperimentState, None]:
     host = desk.link.host
     entry = await entries.begin(
         Journal(),
@@ -72,10 +78,9 @@ async def run(desk: Desk, spec: ExperimentSpec, *, again: bool = False) -> Async
     for name, settled in known.settled.items():
         data = {"arm": name, "verdict": settled.verdict.value, "reason": settled.reason, "same_as": settled.same_as}
         await work.diary("verdict", data, "")
-    with held(host.name):
-        async with aclosing(work.walk()) as states:
-            async for state in states:
-                yield state
+    async with aclosing(work.walk()) as states:
+        async for state in states:
+            yield state
 
 
 async def resume(desk: Desk, spec: ExperimentSpec, entry: entries.ExperimentEntry) -> AsyncIterator[ExperimentState]:
@@ -97,10 +102,10 @@ async def resume(desk: Desk, spec: ExperimentSpec, entry: entries.ExperimentEntr
     from console.operations.experiments import resolve
 
     arms = await asyncio.to_thread(resolve, spec)
-    with held(desk.link.host.name):
-        async with aclosing(Work(desk, spec, arms, entry).walk()) as states:
-            async for state in states:
-                yield state
+    work = Work(desk, spec, arms, entry)
+    async with held(desk, work.words), aclosing(work.walk()) as states:
+        async for state in states:
+            yield state
 
 
 async def abandon(desk: Desk, spec: ExperimentSpec, entry: entries.ExperimentEntry) -> ExperimentState:
@@ -109,7 +114,7 @@ async def abandon(desk: Desk, spec: ExperimentSpec, entry: entries.ExperimentEnt
     from console.operations.experiments import resolve
 
     work = Work(desk, spec, await asyncio.to_thread(resolve, spec), entry)
-    with held(desk.link.host.name):
+    async with held(desk, work.words):
         await through(desk, lambda: work.enter(BASE, "abandoned"))
         await work.diary("left", {"arm": BASE}, f"base: run {work.progress.run} is ready; the experiment was abandoned")
         await work.finish()
@@ -131,6 +136,11 @@ class Work:
         self.step = ""
         self._verified = False
 
+    @property
+    def words(self) -> str:
+        """Which it is, as others are told."""
+        return f"experiment {self.entry.id} {self.spec.name}"
+
     async def diary(self, kind: str, data: Mapping[str, Any], where: str) -> None:
         """Keep an event, and fold it into what is known."""
         event = await entries.happened(self.journal, self.entry, kind, data, where=where)
@@ -145,8 +155,7 @@ class Work:
 
     async def walk(self) -> AsyncGenerator[ExperimentState, None]:
         """Do step after step."""
-        words = f"experiment {self.entry.id} {self.spec.name}"
-        number = self.desk.store.begin(Activity(0, "experiment", clean(words), started_at=time.time()))
+        number = self.desk.store.begin(Activity(0, "experiment", clean(self.words), started_at=time.time()))
         began, outcome, detail = (
             time.monotonic(),
             Outcome.FAILED,

@@ -18,10 +18,10 @@ from console.experiments.report import plan_of
 from console.experiments.search import LAUNCH, Search, arm_of, base_point
 from console.journal import experiments as entries
 from console.journal.book import Journal, default_path
-from console.journal.holding import held
 from console.operations import experiments_run, measure
 from console.operations.desk import Desk
 from console.operations.experiments import find_patch
+from console.operations.holds import held
 from console.operations.rollback import StepError, through
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ async def run(desk: Desk, spec: ExperimentSpec) -> AsyncIterator[ExperimentState
             async for state in states:
                 yield state
         return
-    entry = await _entry(desk, spec, left)
-    with held(host.name):
-        async with aclosing(_Searching(desk, spec, entry, study).walk_space()) as steps:
+    async with held(desk, f"search {spec.name}"):
+        work = _Searching(desk, spec, await _entry(desk, spec, left), study)
+        async with aclosing(work.walk_space()) as steps:
             async for state in steps:
                 yield state
     desk.say(f"{study.done} trials; the best: {_points(study.best())}")

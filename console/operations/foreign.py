@@ -16,6 +16,7 @@ from console.engines.registry import engine
 from console.errors import AlreadySoError, RefusedError, RemoteError
 from console.operations import activities, running, server, servers, standing, stopping
 from console.operations.desk import Desk
+from console.operations.holds import must_be_free
 from console.operations.running import LIVING
 from console.operations.server_words import Stake
 
@@ -223,6 +224,7 @@ async def stop(desk: Desk, at_stake: Stake, typed: str, *, grace_s: float = 15.0
         ConsoleError: Something of it is still there after SIGKILL.
     """
     desk.must_write("serve stop")
+    await must_be_free(desk, "serve stop")
     found = at_stake.server if at_stake.server.ours else await _as_known_now(desk, at_stake.server)
     pid = found.process.pid
     if found.ours:

@@ -26,6 +26,7 @@ from console.errors import (
 )
 from console.operations import owners, profiles, running, units, ways
 from console.operations.desk import Desk
+from console.operations.holds import guarded
 from console.operations.machine import fingerprint, look_quietly
 
 BESIDE = ("torch", "flashinfer", "triton", "sgl_kernel")
@@ -230,7 +231,7 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
     body = json.dumps(order).encode()
     args["unit"] = ways.unit(profile)
     try:
-        return (await desk.link.call("launch", args, body, deadline_s=60)).result
+        return (await guarded(desk, "launch", args, body, what=f"start {profile.name}", deadline_s=60)).result
     except RemoteError as error:
         if error.kind == "noenv":
             names = ", ".join(map(str, error.facts.get("names") or ()))  # type: ignore[call-overload]

@@ -26,6 +26,7 @@ from console.domain.text import clean, dash
 from console.errors import ConsoleError, RefusedError, RemoteError, UsageError
 from console.operations import machine
 from console.operations.desk import Desk
+from console.operations.holds import held, must_hold
 from console.operations.identity import identity_of, model_folder
 from console.operations.keys import auth_of, headers_of
 from console.operations.recording import journalled_id, recorded
@@ -82,8 +83,12 @@ async def sweep(
     began = time.monotonic()
     outcome, detail = Outcome.FAILED, "cancelled"
     try:
-        async with aclosing(_measured(desk, run, bench, limits, first_repeat)) as steps:
+        async with (
+            held(desk, text, total=False),
+            aclosing(_measured(desk, run, bench, limits, first_repeat)) as steps,
+        ):
             async for progress in steps:
+                must_hold(desk)
                 desk.store.update(sweep=progress)
                 yield progress
         outcome, detail = Outcome.DONE, _told(desk.store.snapshot.sweep)

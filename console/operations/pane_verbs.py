@@ -58,6 +58,7 @@ ON_HOST = frozenset(
         "adopt_server",
         "measure",
         "save_winner",
+        "take_over",
         "grep_tree",
         "diff_head",
         "toggle_patch",

@@ -11,6 +11,7 @@ from console.domain.diff import counts
 from console.domain.patch import FileChange, WriteReceipt
 from console.errors import AlreadySoError, DeadlineError, DriftError, LinkLostError, RefusedError, RemoteError
 from console.operations.desk import Desk
+from console.operations.holds import guarded
 from console.operations.keeping import keep_write
 from console.operations.patch_scene import Scene
 
@@ -109,7 +110,7 @@ def _notes(said: Mapping[str, Any]) -> list[str]:
 async def _written(desk: Desk, args: Mapping[str, object], body: bytes, name: str, verb: str) -> Mapping[str, Any]:
     """Return what the host says of the write; its faults in the operator's words."""
     try:
-        return (await desk.link.call("transaction", args, body, deadline_s=180)).result
+        return (await guarded(desk, "transaction", args, body, what=f"{verb} {name}", deadline_s=180)).result
     except LinkLostError as error:
         hint = "the host writes all files or none; look at the patch's state once the link is back"
         raise LinkLostError(f"{verb} {name}: {error.title}", _OPEN, hint) from error

@@ -15,7 +15,7 @@ from console.domain.patch import DiskState
 from console.domain.profile import Profile
 from console.domain.run import Run
 from console.errors import ConnectError, ConsoleError, LinkLostError, RefusedError
-from console.operations import patches, server
+from console.operations import holds, patches, server
 from console.operations.desk import Desk
 from console.operations.running import LIVING
 
@@ -73,11 +73,11 @@ async def enter(
     desk.store.update(profile=desk.profile)
     await _must_be_ours(desk, base)
     await diary("step", {"arm": name, "step": "patches"}, f"{name}: its patches are being put on")
-    await _at_step(name, "patches", switch_patches(desk, wanted.profile.patches_on, managed))
+    await _at_step(desk, name, "patches", switch_patches(desk, wanted.profile.patches_on, managed))
     await diary("step", {"arm": name, "step": "launch"}, f"{name}: patches on, server being launched")
-    run = await _at_step(name, "launch", server.restart(desk))
+    run = await _at_step(desk, name, "launch", server.restart(desk))
     await diary("step", {"arm": name, "step": "start", "run": run.id}, f"{name}: run {run.id} is starting")
-    return await _at_step(name, "start", server.wait_ready(desk, run, deadline_s=ready_within_s))
+    return await _at_step(desk, name, "start", server.wait_ready(desk, run, deadline_s=ready_within_s))
 
 
 async def through(desk: Desk, work: Callable[[], Awaitable[T]]) -> T:
@@ -87,6 +87,7 @@ async def through(desk: Desk, work: Callable[[], Awaitable[T]]) -> T:
         ConnectError: The link stays away.
     """
     for _ in range(LINK_TRIES):
+        holds.must_hold(desk)
         try:
             return await work()
         except LinkLostError as error:
@@ -136,12 +137,13 @@ async def _must_be_ours(desk: Desk, base: str) -> None:
         )
 
 
-async def _at_step(name: str, step: str, work: Awaitable[T]) -> T:
+async def _at_step(desk: Desk, name: str, step: str, work: Awaitable[T]) -> T:
     try:
         return await work
     except (ConnectError, StepError):
         raise
     except ConsoleError as error:
+        holds.must_hold(desk)
         said = StepError(f"{name}: {step}: {error.title}", error.detail, error.hint)
         raise said from error
 

@@ -16,6 +16,7 @@ from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, RefusedError, RemoteError
 from console.operations import owners, units
 from console.operations.desk import Desk
+from console.operations.holds import guarded
 from console.operations.keys import auth_of
 from console.operations.running import State, left_over
 from console.remote.http import http_client
@@ -152,7 +153,7 @@ class _Stop:
             "grace_s": grace_s,
             "take": take,
         }
-        return (await self._desk.link.call("note_stop", args)).result
+        return (await guarded(self._desk, "note_stop", args, what=f"stop {self._run.id}")).result
 
     async def _look(self) -> State:
         run = self._run

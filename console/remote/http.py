@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from console.errors import ConnectError, RemoteError
 
 if TYPE_CHECKING:
     import httpx
@@ -45,3 +48,14 @@ def http_client(
         trust_env=False,
         follow_redirects=False,
     )
+
+
+async def must_be_linked(link: HostLink, fault: BaseException) -> None:
+    """Raise `LinkLostError` where a fault is the link's, and not that of the server at its other end."""
+    seen: BaseException | None = fault
+    while seen is not None:
+        if isinstance(seen, ConnectError):
+            raise seen
+        seen = seen.__cause__ or seen.__context__
+    with contextlib.suppress(RemoteError):  # a stream that ended may be the first sign of a link that did
+        await link.call("ping")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from console.domain.run import UP, RunPhase
 from console.errors import ConsoleError, RefusedError, UsageError
+from console.ui.holder_here import take_over
 from console.ui.servers_here import adopt_server, show_servers, stop_shown
 
 if TYPE_CHECKING:
@@ -83,9 +84,11 @@ async def start_server(app: TokwattApp) -> None:
     """Launch the server after its command, and what it would meet on the host, were shown."""
     from console.operations import server
     from console.operations.dry_run import dry_run
+    from console.operations.holds import must_be_free
 
     desk = app.need_desk()
     desk.must_write("start")
+    await must_be_free(desk, "start")
     profile = desk.must_profile()
     _must_be_ours(app, "start")
     run = app.snapshot.run
@@ -121,9 +124,11 @@ async def _start_shown(app: TokwattApp, said: list[str], found: DryRun) -> bool 
 async def stop_server(app: TokwattApp) -> None:
     """Stop the server after what that interrupts was shown."""
     from console.operations import server
+    from console.operations.holds import must_be_free
 
     desk = app.need_desk()
     desk.must_write("stop")
+    await must_be_free(desk, "stop")
     run = app.snapshot.run
     if run is not None and not run.adopted and run.phase in UP:
         await stop_shown(app)
@@ -137,9 +142,11 @@ async def stop_server(app: TokwattApp) -> None:
 async def restart_server(app: TokwattApp) -> None:
     """Stop and launch again after what that interrupts was shown."""
     from console.operations import server
+    from console.operations.holds import must_be_free
 
     desk = app.need_desk()
     desk.must_write("restart")
+    await must_be_free(desk, "restart")
     _must_be_ours(app, "restart")
     profile, run = desk.must_profile(), app.snapshot.run
     waiting = [p.name for p in app.snapshot.patches if p.loaded.value == "needs_restart"]
@@ -334,6 +341,7 @@ ACTIONS: dict[str, Action] = {
         attach_server,
         show_servers,
         adopt_server,
+        take_over,
         measure,
         save_winner,
         undo_change,
@@ -358,6 +366,7 @@ LASTING = {
     "open_server_menu",
     "show_servers",
     "adopt_server",
+    "take_over",
     "save_winner",
     "undo_change",
     "import_profile",

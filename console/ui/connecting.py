@@ -127,8 +127,12 @@ async def survey(app: TokwattApp, desk: Desk) -> None:
 
 
 async def _tell_of_experiments(app: TokwattApp, desk: Desk) -> None:
-    """Say that an experiment was cut off on this host, since it left the host in a state of its own."""
+    """Say who is at one on this host, and that one was cut off, since it left the host in a state of its own."""
+    from console.operations import holds
     from console.operations.experiments_unfinished import interrupted
+
+    if (now := await holds.of_another(desk)) is not None:
+        app.say(f"{now['operator']} is at this host: {holds.told(now)}")
 
     found = await interrupted(desk.link.host.name)
     if found is not None:

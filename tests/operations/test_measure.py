@@ -91,7 +91,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine) 
 
 def journal_text(path: Path) -> str:
     """Return all bytes of the journal's files as text."""
-    return "".join(one.read_bytes().decode("latin-1") for one in path.parent.iterdir())
+    return "".join(one.read_bytes().decode("latin-1") for one in path.parent.rglob("*") if one.is_file())
 
 
 async def measured(desk: Desk, **more: object) -> SweepProgress:

@@ -39,6 +39,8 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
         ("report", report, "nothing", "what came of it, from the journal"),
         ("list", list_all, "nothing", "the journal's experiments, the newest first"),
         ("save", save, "host", "keep the winner as a profile, with its evidence"),
+        ("holder", holder, "host", "who measures on the host, from whichever machine; 1 when nobody does"),
+        ("take-over", take_over, "host", "end the hold of an operator, named in full; their experiment stops"),
         ("new", new, "nothing", "write a file that asks what makes run (or profile) B another than A"),
     ):
         one = inner.add_parser(name, parents=parents, help=text)
@@ -64,7 +66,9 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
                 default="both",
                 help="an arm each and one with all (both), an arm each (apart), one with all (only)",
             )
-        elif name != "list":
+        elif name == "take-over":
+            one.add_argument("operator", metavar="OPERATOR", help="who holds it, as `experiment holder` says")
+        elif name not in ("list", "holder"):
             words = "FILE" if name in ("plan", "run") else "FILE-or-ID"
             one.add_argument("file", metavar=words, help="an experiment file, or its name")
             one.set_defaults(prepare=_base_first)
@@ -173,6 +177,32 @@ async def list_all(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
     if not found:
         out.say("no experiment yet: tokwatt experiment run FILE")
     return 0 if found else 1
+
+
+async def holder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """Print who measures on the host; 1 when nobody does."""
+    from console.operations import holds
+
+    now = await holds.holder(desk)
+    if out.json:
+        out.document(host=desk.link.host.name, holder=holds.plain(now) if now else None)
+    elif now:
+        out.line(f"{now['operator']}: {holds.told(now)}")
+    else:
+        out.say(f"{desk.link.host.name}: nobody")
+    return 0 if now else 1
+
+
+async def take_over(args: argparse.Namespace, desk: Desk, out: Output) -> int:
+    """End the hold of an operator who is named in full; 3 when it is another's, 6 when it is nobody's."""
+    from console.operations import holds
+
+    what = await holds.take_over(desk, args.operator)
+    if out.json:
+        out.document(host=desk.link.host.name, taken_from=args.operator, was=what)
+    else:
+        out.line(f"taken over from {args.operator}: {what}")
+    return 0
 
 
 async def save(args: argparse.Namespace, desk: Desk, out: Output) -> int:

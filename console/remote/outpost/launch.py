@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from . import gpus, outputs, processes, units
+from . import gpus, holds, outputs, processes, units
 from .basics import state_home
 from .calls import Call, Fault, Operation, Result
 from .runfiles import only_one, put_json, read_json, read_text
@@ -93,7 +93,7 @@ def _launch(call: Call) -> Result:
     (names that must be in this login's environment). Body: JSON with `argv` and `env`, since both may
     hold secrets; what stands between NULs is the name of a variable of this login. `unset`: names that the server
     must not have. `before`: words of the launcher in front, in which `{run}` becomes the run's number
-    and mark; `unit`, an argument: what it makes (`units`).
+    and mark; `unit`, an argument: what it makes (`units`). `hold`: as `holds.refuse` takes it.
     """
     try:
         order = json.loads(call.body)
@@ -108,6 +108,7 @@ def _launch(call: Call) -> Result:
         raise Fault("noenv", "not in the host's environment: %s" % ", ".join(missing), names=missing)
     argv, env = [_filled(word) for word in argv], {name: _filled(value) for name, value in env.items()}
     with only_one(runs_folder()), Call.critical:
+        holds.refuse(call)
         _must_have_port((call.args.get("record") or {}).get("port"))
         folder = new_folder()
         name = os.path.basename(folder)

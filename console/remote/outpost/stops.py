@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from . import launch
+from . import holds, launch
 from .calls import Call, Operation, Result
 from .runfiles import put_json, read_json
 
@@ -15,13 +15,14 @@ def _note_stop(call: Call) -> Result:
     """Write down, before a run is stopped, that it was asked for and by whom; whose note stands comes back as `stop`.
 
     Arguments: `operator`; `token`, by which a console knows its own note; `grace_s`, after which it goes on to
-    SIGKILL; `take`, to replace the note of another. Of a run of which nothing lives nothing is written: how it
-    ended stays as it was.
+    SIGKILL; `take`, to replace the note of another; `hold`, as `holds.refuse` takes it. Of a run of which nothing
+    lives nothing is written: how it ended stays as it was.
     """
     folder = launch.own_folder(call)
     state = launch.state_of(folder)
     if not (state["alive"] or state["processes"] or (state["unit"] or {}).get("alive")):
         return state, b""
+    holds.refuse(call)
     note = {
         "operator": call.text("operator", ""),
         "token": call.text("token", ""),

@@ -9,7 +9,7 @@ import time
 import uuid
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import caches, compiling, placing, recovery, snapshot, takeover
+from . import caches, compiling, holds, placing, recovery, snapshot, takeover
 from .calls import Call, Fault, Operation, Result
 from .keep import FOLDER, Keep, digest, sync_folder
 
@@ -57,11 +57,12 @@ def transaction(call: Call) -> Result:
     Several patches at once: `parts` as {name, verb, files} in their order, each from where the one
     before left the files, and `extra` the sizes of contents that lie between, behind the others in the body.
 
-    `take_over` ends a writer that has held the lock for long.
+    `take_over` ends a writer that has held the lock for long; `hold` is as `holds.refuse` takes it.
 
-    Faults: an errno name, `changed`, `locked`, `outside`, `immutable`, `syntax`, `readback`.
+    Faults: an errno name, `held`, `lost`, `changed`, `locked`, `outside`, `immutable`, `syntax`, `readback`.
     """
     with Call.critical:
+        holds.refuse(call)
         return _transaction(call)
 
 
