@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from console.cli.output import when
 from console.domain.experiment import METRICS, ArmOutcome, ExperimentState, Rated, Verdict
 from console.domain.text import dash
-from console.operations.experiment_words import change_words, rollback_words, search_words
+from console.operations.experiment_words import SHARED, change_words, noise_words, rollback_words, search_words
 
 if TYPE_CHECKING:
     from console.operations.experiments import Plan
@@ -41,15 +41,9 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield ""
     minutes = "—" if plan.minutes is None else f"{plan.minutes:.0f} minutes"
     yield f"  at most {plan.visits} measurements, {plan.launches} restarts, {minutes} ({plan.minutes_why})"
-    if plan.detectable_pct is None:
-        yield f"  smallest detectable effect: — ({plan.noise_from})"
-    else:
-        yield (
-            f"  smallest detectable effect: {plan.detectable_pct:.2f} % with {spec.repeats} pairs"
-            f" (A/A noise {plan.noise_pct:.2f} %, from {plan.noise_from})"
-        )
-    if spec.relaunch == "switch" and spec.interleave:
-        yield '  neighbouring repeats of an arm share a launch; relaunch = "each" where launches differ among themselves'
+    found = "—" if plan.detectable_pct is None else f"{plan.detectable_pct:.2f} %"
+    yield f"  smallest detectable effect: {found} with {spec.repeats} pairs{SHARED * plan.finds.shared}"
+    yield from (f"  {line}" for line in noise_words(plan.noise))
     for note in plan.notes:
         yield f"  ! {note}"
 
@@ -143,6 +137,8 @@ def document(told: ExperimentState) -> dict[str, Any]:
         "measurements": told.done,
         "left_s": None if told.left_s is None else round(told.left_s, 1),
         "noise_pct": told.noise_pct,
+        "noise_within_launch_pct": told.noise_within_pct,
+        "noise_between_launches_pct": told.noise_between_pct,
         "target": told.target or None,
         "arms": [_arm(arm) for arm in told.outcomes],
         "ledger": [asdict(line) for line in told.ledger],
@@ -182,4 +178,6 @@ def _rung(rung: Rated) -> dict[str, Any]:
         "ratio": rung.ratio,
         "ratio_low": rung.low,
         "ratio_high": rung.high,
+        "base_launches": rung.base_launches,
+        "arm_launches": rung.arm_launches,
     }

@@ -173,7 +173,10 @@ class Rated:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    """Of the ratio; `None` with fewer than three pairs."""
+    """Of the ratio; `None` with fewer than three pairs, or pairs of launches."""
+    base_launches: int = 0
+    """Launches that the base's side of the pairs comes from."""
+    arm_launches: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +267,11 @@ class ExperimentState:
     live_tok_s: float | None = None
     notes: tuple[str, ...] = ()
     noise_pct: float | None = None
-    """Scatter of the ratio of two equal measurements within this experiment."""
+    """Scatter of the ratio of two equal measurements within this experiment, each in a launch of its own."""
+    noise_within_pct: float | None = None
+    """Scatter between repeats of one launch."""
+    noise_between_pct: float | None = None
+    """Scatter between launches, that of repeats taken off."""
     error: str = ""
     blocks: tuple[Block, ...] = ()
     """Rounds done, the one under way, and those of its stage that are still planned."""

@@ -65,5 +65,6 @@ def dash(value: float | int | None, digits: int = 0) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number and its noun: `1 line`, `1,204 lines`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """Return a number and its noun: `1 line`, `1,204 lines`, `2 launches`."""
+    ending = "es" if noun.endswith(("ch", "sh", "s", "x")) else "s"
+    return f"{number:,} {noun}{'' if number == 1 else ending}"

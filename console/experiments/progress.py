@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,23 @@ CONFIRM = "confirm"
 
 Values = Mapping[int, float]
 """Concurrency to the value of the deciding metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Two arms of a stage, block by block: the values of both, and the launches that they come from."""
+
+    base: tuple[float, ...] = ()
+    arm: tuple[float, ...] = ()
+    launches: tuple[tuple[str, str], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    @property
+    def logs(self) -> list[float]:
+        """Logs of the ratios."""
+        return [math.log(arm / base) for base, arm in zip(self.base, self.arm, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +77,8 @@ class Progress:
     visits: dict[tuple[str, int, str], Values] = field(default_factory=dict)
     """(stage, block, arm) to the values measured there; empty values for a visit that was tainted."""
     taints: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    launches: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    """The run that each visit measured."""
     measured_at: list[float] = field(default_factory=list)
     """When each visit ended, in seconds since the epoch."""
     settled: dict[str, Settled] = field(default_factory=dict)
@@ -80,7 +100,6 @@ class Progress:
     """Arm that is in force and ready; empty while it is not certain."""
     run: str = ""
     """The run that was launched for it."""
-    run_stage: str = ""
     run_visits: int = 0
     """Visits that this run has had."""
     left_in: str = ""
@@ -91,15 +110,16 @@ class Progress:
         """Whether a visit was made."""
         return (stage, block, arm) in self.visits
 
-    def pairs(self, stage: str, base: str, arm: str, concurrency: int) -> list[tuple[float, float]]:
+    def pairs(self, stage: str, base: str, arm: str, concurrency: int) -> Pairs:
         """Return the pairs of two arms in a stage, in the order of their blocks."""
-        found = []
+        found, launches = [], []
         for block in sorted({at for where, at, _ in self.visits if where == stage}):
-            one = self.visits.get((stage, block, base), {}).get(concurrency)
-            other = self.visits.get((stage, block, arm), {}).get(concurrency)
+            keys = (stage, block, base), (stage, block, arm)
+            one, other = (self.visits.get(key, {}).get(concurrency) for key in keys)
             if one and other:
                 found.append((one, other))
-        return found
+                launches.append((self.launches.get(keys[0], ""), self.launches.get(keys[1], "")))
+        return Pairs(tuple(a for a, _ in found), tuple(b for _, b in found), tuple(launches))
 
     def same(self, arm: str) -> str:
         """Return the arm that stands for this one: itself, or what it is the same as."""
@@ -127,7 +147,7 @@ def take(progress: Progress, kind: str, at: float, data: Mapping[str, Any]) -> N
         progress.error = ""
     elif kind == "ready":
         progress.current, progress.run = arm, str(data["run"])
-        progress.run_stage, progress.run_visits = str(data.get("stage", "")), 0
+        progress.run_visits = 0
         progress.runs.setdefault(arm, []).append(progress.run)
         progress.in_force[arm] = str(data.get("in_force", ""))
         progress.notes += [note for note in data.get("notes", ()) if note not in progress.notes]
@@ -142,6 +162,7 @@ def take(progress: Progress, kind: str, at: float, data: Mapping[str, Any]) -> N
         progress.visits[key] = {int(rung): float(value) for rung, value in data["values"].items()}
         if data.get("tainted"):
             progress.taints[key] = str(data["tainted"])
+        progress.launches[key] = str(data.get("run") or progress.run)
         progress.run_visits += 1
         progress.measured_at.append(at)
     elif kind == "verdict":

@@ -11,8 +11,8 @@ from typing import Any
 
 from console.domain.experiment import BASE, Arm, ArmOutcome, Block, ExperimentSpec, ExperimentState, Rated, Verdict
 from console.experiments import schedule
-from console.experiments.progress import CONFIRM, Progress, Rules, folded
-from console.experiments.statistics import pair_noise
+from console.experiments.components import Scatter, scatter
+from console.experiments.progress import CONFIRM, Pairs, Progress, Rules, folded
 from console.experiments.verdicts import ledger, rated
 from console.journal.experiments import ExperimentEntry
 
@@ -76,6 +76,7 @@ def state_of(entry: ExperimentEntry) -> ExperimentState:
     plan, progress, rules = entry.plan, progress_of(entry), rules_of(entry.plan)
     outcomes = tuple(_outcome(one, rules, progress) for one in plan["arms"])
     winner = schedule.candidate(rules, progress) if progress.left_in not in ("", BASE) else ""
+    noise = _noise(rules, progress)
     return ExperimentState(
         id=entry.id,
         name=entry.name,
@@ -103,7 +104,9 @@ def state_of(entry: ExperimentEntry) -> ExperimentState:
         confirmed=_confirmed(rules, progress, winner) if winner and rules.confirm else (),
         finished=entry.finished,
         notes=tuple(progress.notes),
-        noise_pct=_noise(rules, progress),
+        noise_pct=_percent(noise.single, math.sqrt(2)) if noise else None,
+        noise_within_pct=_percent(noise.within) if noise else None,
+        noise_between_pct=_percent(noise.between) if noise else None,
         error=progress.error,
         blocks=blocks_of(rules, progress),
     )
@@ -224,7 +227,7 @@ def _base_rungs(rules: Rules, progress: Progress, name: str) -> tuple[Rated, ...
             for (stage, _, arm), values in progress.visits.items()
             if arm == name == stage and rung in values
         ]
-        one = rated(rung, [(value, value) for value in seen])
+        one = rated(rung, Pairs(tuple(seen), tuple(seen)))
         if seen:
             found.append(replace(one, ratio=None, low=None, high=None))
     return tuple(found)
@@ -248,14 +251,19 @@ def _confirmed(rules: Rules, progress: Progress, winner: str) -> tuple[Rated, ..
     return tuple(rung for rung in found if rung.pairs)
 
 
-def _noise(rules: Rules, progress: Progress) -> float | None:
-    """Return the scatter between measurements of the same arm in the same stage, in percent of their ratio."""
-    groups: dict[tuple[str, str], list[float]] = {}
-    for (stage, _, arm), values in sorted(progress.visits.items()):
+def _noise(rules: Rules, progress: Progress) -> Scatter | None:
+    """Return the scatter between measurements of the same arm in the same stage, by their launches."""
+    things: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for key, values in sorted(progress.visits.items()):
+        stage, block, arm = key
         if rules.decide_at in values:
-            groups.setdefault((stage, arm), []).append(values[rules.decide_at])
-    told = pair_noise(list(groups.values()))
-    return None if told is None else round(100 * told[0], 3)
+            launch = progress.launches.get(key) or f"of block {block}"
+            things.setdefault((stage, arm), {}).setdefault(launch, []).append(values[rules.decide_at])
+    return scatter(things.values())
+
+
+def _percent(sd_log: float | None, factor: float = 1.0) -> float | None:
+    return None if sd_log is None else round(100 * factor * sd_log, 3)
 
 
 def _plain(value: object) -> object:

@@ -5,7 +5,6 @@ The next step follows from what happened alone, so that an experiment that was c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -110,12 +109,13 @@ def judged(rules: Rules, progress: Progress, arm: str, *, at: int = 0, stage: st
     base = progress.same(rules.against[arm])
     pairs = progress.pairs(stage or base, base, arm, at or rules.decide_at)
     return judge(
-        [one for one, _ in pairs],
-        [other for _, other in pairs],
+        pairs.base,
+        pairs.arm,
         len(pairs) if last else rules.repeats,
         early=rules.early_stop and rules.interleave,
         more_is_better=rules.measure_of.more_is_better,
         min_gain_pct=rules.min_gain_pct,
+        launches=pairs.launches,
     )
 
 
@@ -138,7 +138,7 @@ def total_gain(rules: Rules, progress: Progress, arm: str) -> float:
             break
         parent = progress.same(rules.against[arm])
         pairs = progress.pairs(parent, parent, arm, rules.decide_at)
-        gain += sign * sum(math.log(other / one) for one, other in pairs) / max(1, len(pairs))
+        gain += sign * sum(pairs.logs) / max(1, len(pairs))
         arm = parent
     return gain
 
@@ -222,11 +222,12 @@ def _confirming(rules: Rules, progress: Progress, winner: str) -> Step | None:
 def _fresh(rules: Rules, progress: Progress, stage: str, rival: str, winner: str) -> Judged:
     pairs = progress.pairs(stage, rival, winner, rules.decide_at)
     return judge(
-        [one for one, _ in pairs],
-        [other for _, other in pairs],
+        pairs.base,
+        pairs.arm,
         max(1, len(pairs)),
         early=False,
         more_is_better=rules.measure_of.more_is_better,
+        launches=pairs.launches,
     )
 
 

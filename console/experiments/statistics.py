@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist, fmean, stdev
 
+from console.experiments.sharing import Launches, sharing, spread
+
 CONFIDENCE = 0.95
 LEAST_PAIRS = 3
 """Fewer give no interval: with one degree of freedom its width would say nothing."""
@@ -41,6 +43,10 @@ class Interval:
     sd_log: float
     """Scatter of the logs of the single ratios."""
     confidence: float = CONFIDENCE
+    widening: float = 1.0
+    """Factor on its half width for the launches that pairs share."""
+    freedom: float = 0.0
+    """Degrees of freedom that it was drawn with."""
 
     @property
     def clear(self) -> bool:
@@ -63,7 +69,7 @@ class Interval:
         return 100 * (self.high - 1)
 
 
-def t_tail(t: float, freedom: int) -> float:
+def t_tail(t: float, freedom: float) -> float:
     """Return the chance that Student's t exceeds `t`."""
     if t < 0:
         return 1 - t_tail(-t, freedom)
@@ -71,12 +77,12 @@ def t_tail(t: float, freedom: int) -> float:
 
 
 @cache
-def t_quantile(level: float, freedom: int) -> float:
+def t_quantile(level: float, freedom: float) -> float:
     """Return the value that Student's t stays below with the chance `level`.
 
     Args:
         level: Between 0 and 1.
-        freedom: Degrees of freedom, 1 or more.
+        freedom: Degrees of freedom, 1 or more, whole or not.
     """
     if not 0 < level < 1 or freedom < 1:
         raise ValueError(f"no quantile of t at level {level} with {freedom} degrees of freedom")
@@ -93,20 +99,30 @@ def t_quantile(level: float, freedom: int) -> float:
     return (low + high) / 2
 
 
-def interval(base: Sequence[float], arm: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """Return the paired t interval of arm over base; `None` with fewer than three pairs.
+def interval(
+    base: Sequence[float], arm: Sequence[float], confidence: float = CONFIDENCE, launches: Launches = ()
+) -> Interval | None:
+    """Return the paired t interval of arm over base; `None` with fewer than three pairs, or pairs of launches.
 
     Args:
         base: One positive value a pair.
         arm: The other side of each pair, in the same order.
         confidence: Of the interval.
+        launches: The two launches of each pair; empty where each measurement has its own.
     """
     logs = [math.log(b / a) for a, b in zip(base, arm, strict=True)]
-    if len(logs) < LEAST_PAIRS:
+    shared = sharing(launches or [("", "")] * len(logs))
+    if min(len(logs), shared.distinct) < LEAST_PAIRS:
         return None
     mean, sd = fmean(logs), stdev(logs)
-    half = t_quantile(0.5 + confidence / 2, len(logs) - 1) * sd / math.sqrt(len(logs))
-    return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs), sd, confidence)
+    half = half_width(sd, len(logs), 0.5 + confidence / 2, shared.widening, shared.freedom)
+    bounds = math.exp(mean - half), math.exp(mean + half)
+    return Interval(math.exp(mean), *bounds, len(logs), sd, confidence, shared.widening, shared.freedom)
+
+
+def half_width(sd_log: float, pairs: int, level: float, widening: float = 1.0, freedom: float = 0.0) -> float:
+    """Return how far an interval reaches to either side of its mean, on the log."""
+    return t_quantile(level, freedom or pairs - 1) * widening * sd_log / math.sqrt(pairs)
 
 
 def unpaired(base: Sequence[float], arm: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
@@ -132,7 +148,15 @@ def unpaired(base: Sequence[float], arm: Sequence[float], confidence: float = CO
     return Interval(math.exp(mean), *bounds, min(map(len, sides)), math.sqrt(spread), confidence)
 
 
-def power(effect: float, sd_log: float, pairs: int, *, confidence: float = CONFIDENCE) -> float:
+def power(
+    effect: float,
+    sd_log: float,
+    pairs: int,
+    *,
+    confidence: float = CONFIDENCE,
+    launches: Launches = (),
+    between: float = 1.0,
+) -> float:
     """Return the chance that an interval over so many pairs clears zero on the side of the effect.
 
     Args:
@@ -140,29 +164,46 @@ def power(effect: float, sd_log: float, pairs: int, *, confidence: float = CONFI
         sd_log: True scatter of the logs of single ratios.
         pairs: How many.
         confidence: Of the interval.
+        launches: The two launches of each pair; empty where each measurement has its own.
+        between: True share of launches in the variance of a measurement.
     """
-    if pairs < LEAST_PAIRS:
+    shared = sharing(launches or [("", "")] * pairs)
+    if min(pairs, shared.distinct) < LEAST_PAIRS:
         return 0.0
     if sd_log <= 0:
         return 1.0 if effect else 0.0
-    freedom = pairs - 1
-    critical = t_quantile(0.5 + confidence / 2, freedom)
-    shift = abs(effect) / sd_log * math.sqrt(pairs)
-    return _mean_over_scatter(lambda scatter: _NORMAL.cdf(shift - critical * scatter), freedom)
+    true = spread(launches or [("", "")] * pairs, between)
+    critical = t_quantile(0.5 + confidence / 2, shared.freedom) * shared.widening * math.sqrt(true.seen / true.mean)
+    shift = abs(effect) / sd_log * math.sqrt(pairs / true.mean)
+    return _mean_over_scatter(lambda scatter: _NORMAL.cdf(shift - critical * scatter), true.freedom)
 
 
-def detectable(sd_log: float, pairs: int, *, chance: float = POWER) -> float | None:
-    """Return the smallest change in percent that is found with the given chance; `None` when no interval is made."""
-    if pairs < LEAST_PAIRS:
+def detectable(
+    sd_log: float, pairs: int, *, chance: float = POWER, launches: Launches = (), between: float = 1.0
+) -> float | None:
+    """Return the smallest change in percent that is found with the given chance; `None` when no interval is made.
+
+    Args:
+        sd_log: True scatter of the logs of single ratios.
+        pairs: How many.
+        chance: Of finding it.
+        launches: The two launches of each pair; empty where each measurement has its own.
+        between: True share of launches in the variance of a measurement.
+    """
+
+    def found(effect: float) -> float:
+        return power(effect, sd_log, pairs, launches=launches, between=between)
+
+    if min(pairs, sharing(launches).distinct if launches else pairs) < LEAST_PAIRS:
         return None
     if sd_log <= 0:
         return 0.0
     low, high = 0.0, sd_log
-    while power(high, sd_log, pairs) < chance:
+    while found(high) < chance:
         high *= 2
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (low, middle) if power(middle, sd_log, pairs) >= chance else (middle, high)
+        low, high = (low, middle) if found(middle) >= chance else (middle, high)
     return 100 * (math.exp(high) - 1)
 
 
@@ -177,21 +218,6 @@ def pairs_to_settle(effect: float, sd_log: float, *, least: int = LEAST_PAIRS) -
         middle = (low + high) // 2
         low, high = (low, middle) if power(effect, sd_log, middle) >= POWER else (middle, high)
     return max(high, least)
-
-
-def pair_noise(groups: Sequence[Sequence[float]]) -> tuple[float, int] | None:
-    """Return the scatter of log ratios of equal things, and the degrees of freedom that it rests on.
-
-    Args:
-        groups: Repeats of one and the same thing, a group each; groups of one say nothing.
-    """
-    squares, freedom = 0.0, 0
-    for group in groups:
-        logs = [math.log(value) for value in group if value > 0]
-        if len(logs) > 1:
-            squares += stdev(logs) ** 2 * (len(logs) - 1)
-            freedom += len(logs) - 1
-    return (math.sqrt(2 * squares / freedom), freedom) if freedom else None
 
 
 def look_confidence(pairs: int, most: int, *, early: bool) -> float:
@@ -218,7 +244,7 @@ def futile(mean: float, sd_log: float, pairs: int, most: int) -> bool:
     return _NORMAL.cdf((abs(mean) - half) / scatter) < FUTILE
 
 
-def _mean_over_scatter(value: Callable[[float], float], freedom: int) -> float:
+def _mean_over_scatter(value: Callable[[float], float], freedom: float) -> float:
     """Return the mean of a function of the sample's scatter (true scatter 1), by Simpson's rule."""
     top = 1 + 8 / math.sqrt(2 * freedom)
     steps = 400

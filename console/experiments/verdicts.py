@@ -8,20 +8,24 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from console.domain.experiment import LedgerLine, Rated, Verdict
+from console.domain.text import counted
+from console.experiments.progress import Pairs
+from console.experiments.sharing import Launches, Sharing, sharing
 from console.experiments.statistics import (
     CONFIDENCE,
     LEAST_PAIRS,
     MOST_PAIRS,
     Interval,
     futile,
+    half_width,
     interval,
     look_confidence,
     pairs_to_settle,
     t_quantile,
 )
 
-Pairs = Sequence[tuple[float, float]]
-"""(base, arm) of each block in which both were measured."""
+EACH = 'relaunch = "each" under [measure] gives every measurement a launch of its own'
+"""What to do where pairs share too few launches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +41,25 @@ class Judged:
     """At 95 %."""
     gain: float = 0.0
     """Log of the gain beyond what is wanted; below 0 for a loss."""
+    remedy: str = ""
+    """What settles it where more pairs of this kind would not, or not as soon."""
 
     @property
     def more_pairs(self) -> int | None:
-        """How many more pairs would probably settle it; `None` when none are needed, or too many."""
-        if self.verdict is not Verdict.INCONCLUSIVE:
+        """How many more pairs would probably settle it; `None` when none are needed, too many, or others."""
+        if self.verdict is not Verdict.INCONCLUSIVE or self.remedy:
             return None
         if self.interval is None:
             return max(1, LEAST_PAIRS - self.pairs)
-        needed = pairs_to_settle(self.gain, self.interval.sd_log)
+        needed = pairs_to_settle(self.gain, self.interval.widening * self.interval.sd_log)
         return None if needed is None else max(1, needed - self.pairs)
 
     def told(self) -> str:
         """Return the reason, and for an open question what would settle it."""
         if self.verdict is not Verdict.INCONCLUSIVE:
             return self.reason
+        if self.remedy:
+            return f"{self.reason}; {self.remedy}"
         more = self.more_pairs
         settles = f"about {more} more pairs would settle it" if more else f"{MOST_PAIRS} pairs would not settle it"
         return f"{self.reason}; {settles}" if self.reason else settles
@@ -65,6 +73,7 @@ def judge(
     early: bool = True,
     more_is_better: bool = True,
     min_gain_pct: float = 0.0,
+    launches: Launches = (),
 ) -> Judged:
     """Return the verdict on the pairs so far.
 
@@ -75,29 +84,46 @@ def judge(
         early: Whether every look may decide; each then has its own, stricter bound.
         more_is_better: Whether a ratio over 1 is a gain.
         min_gain_pct: Gains below this are not worth keeping.
+        launches: The two launches of each pair; empty where each measurement has its own.
     """
     count = len(base)
     last = count >= most
-    told = interval(base, arm)
+    shared = sharing(launches or [("", "")] * count)
+    told = interval(base, arm, launches=launches)
     if told is None:
-        need = f"an interval needs {LEAST_PAIRS} pairs, there {'is' if count == 1 else 'are'} {count}"
-        return Judged(Verdict.INCONCLUSIVE, last, need, count)
+        return _no_interval(shared, last)
     sign = 1.0 if more_is_better else -1.0
     gain = sign * math.log(told.ratio) - math.log1p(min_gain_pct / 100)
-    half = t_quantile(0.5 + look_confidence(count, most, early=early) / 2, count - 1) * told.sd_log / math.sqrt(count)
+    level = 0.5 + look_confidence(count, most, early=early) / 2
+    half = half_width(told.sd_log, count, level, told.widening, told.freedom)
     if (early or last) and abs(gain) > half:
-        why = "" if last else f"clear after {count} of {most} pairs"
-        return Judged(Verdict.KEEP if gain > 0 else Verdict.REVERT, True, why, count, told, gain)
-    hopeless = early and futile(gain, told.sd_log, count, most)
-    why = f"{most} pairs will hardly clear it" if hopeless and not last else ""
-    return Judged(Verdict.INCONCLUSIVE, last or hopeless, why, count, told, gain)
+        why = [] if last else [f"clear after {count} of {most} pairs"]
+        why += [] if shared.apart else [f"from {shared.words}"]
+        return Judged(Verdict.KEEP if gain > 0 else Verdict.REVERT, True, ", ".join(why), count, told, gain)
+    hopeless = early and futile(gain, told.widening * told.sd_log, count, most)
+    ends = last or hopeless
+    if ends and not shared.apart and abs(gain) > half_width(told.sd_log, count, level):
+        why = [f"clear only if launches do not differ: {counted(count, 'pair')} from {shared.words}"]
+        return Judged(Verdict.INCONCLUSIVE, ends, why[0], count, told, gain, EACH)
+    said = f"{most} pairs will hardly clear it" if hopeless and not last else ""
+    return Judged(Verdict.INCONCLUSIVE, ends, said, count, told, gain)
+
+
+def _no_interval(shared: Sharing, last: bool) -> Judged:
+    """Return the verdict on too few pairs, or pairs of too few launches: those of one and the same are one pair."""
+    count = shared.pairs
+    if count < LEAST_PAIRS:
+        need = f"an interval needs {LEAST_PAIRS} pairs, there {'is' if count == 1 else 'are'} {count}"
+        return Judged(Verdict.INCONCLUSIVE, last, need, count)
+    need = f"{count} pairs come from {counted(shared.distinct, 'pair')} of launches, an interval needs {LEAST_PAIRS}"
+    return Judged(Verdict.INCONCLUSIVE, last, need, count, remedy=EACH)
 
 
 def rated(concurrency: int, pairs: Pairs) -> Rated:
     """Return both sides at one concurrency with the ratio's interval."""
-    base, arm = [a for a, _ in pairs], [b for _, b in pairs]
-    told = interval(base, arm)
-    ratio = math.exp(fmean(math.log(b / a) for a, b in pairs)) if pairs else None
+    base, arm = pairs.base, pairs.arm
+    told = interval(base, arm, launches=pairs.launches)
+    shared = sharing(pairs.launches)
     return Rated(
         concurrency,
         fmean(base) if base else None,
@@ -105,9 +131,11 @@ def rated(concurrency: int, pairs: Pairs) -> Rated:
         stdev(base) if len(base) > 1 else None,
         stdev(arm) if len(arm) > 1 else None,
         len(pairs),
-        ratio,
+        math.exp(fmean(pairs.logs)) if pairs else None,
         told.low if told else None,
         told.high if told else None,
+        shared.base,
+        shared.arm,
     )
 
 
@@ -123,22 +151,21 @@ def ledger(
     """
     lines = []
     for name, pairs in effects.items():
-        logs = [math.log(b / a) for a, b in pairs]
-        if not logs:
+        if not pairs:
             continue
-        low, high = _bounds([logs])
-        line = LedgerLine(name, against[name], _pct(fmean(logs)), low and low[0], high and high[0])
-        named = [effects.get(part, ()) for part in parts.get(name, ())]
+        low, high = _bounds([pairs])
+        line = LedgerLine(name, against[name], _pct(fmean(pairs.logs)), low and low[0], high and high[0])
+        named = [effects.get(part, Pairs()) for part in parts.get(name, ())]
         if len(named) > 1 and all(named):
-            line = _with_interaction(line, logs, [[math.log(b / a) for a, b in one] for one in named])
+            line = _with_interaction(line, pairs, named)
         lines.append(line)
     return tuple(lines)
 
 
-def _with_interaction(line: LedgerLine, logs: list[float], parts: list[list[float]]) -> LedgerLine:
+def _with_interaction(line: LedgerLine, whole: Pairs, parts: list[Pairs]) -> LedgerLine:
     """Return the line with the log of the combination less those of its parts: 0 where effects multiply."""
-    mean = fmean(logs) - sum(fmean(one) for one in parts)
-    low, high = _bounds([logs, *parts])
+    mean = fmean(whole.logs) - sum(fmean(one.logs) for one in parts)
+    low, high = _bounds([whole, *parts])
     return LedgerLine(
         line.name,
         line.over,
@@ -151,21 +178,21 @@ def _with_interaction(line: LedgerLine, logs: list[float], parts: list[list[floa
     )
 
 
-def _bounds(groups: list[list[float]]) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+def _bounds(groups: list[Pairs]) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
     """Return the bounds of the first group in percent, and the half width of the signed sum of all means.
 
     Scatters of the groups are not taken as equal: Welch's degrees of freedom.
     """
-    if any(len(one) < LEAST_PAIRS for one in groups):
+    told = [interval(one.base, one.arm, launches=one.launches) for one in groups]
+    known = [one for one in told if one is not None]
+    if len(known) < len(told):
         return None, None
-    shares = [stdev(one) ** 2 / len(one) for one in groups]
-    total = sum(shares)
+    shares = [(one.widening * one.sd_log) ** 2 / one.pairs for one in known]
+    total, mean_log = sum(shares), fmean(groups[0].logs)
     if total <= 0:
-        mean = _pct(fmean(groups[0]))
-        return (mean, 0.0), (mean, 0.0)
-    freedom = total**2 / sum(share**2 / (len(one) - 1) for share, one in zip(shares, groups, strict=True))
-    half = t_quantile(0.5 + CONFIDENCE / 2, max(1, int(freedom))) * math.sqrt(total)
-    mean_log = fmean(groups[0])
+        return (_pct(mean_log), 0.0), (_pct(mean_log), 0.0)
+    freedom = total**2 / sum(share**2 / one.freedom for share, one in zip(shares, known, strict=True))
+    half = t_quantile(0.5 + CONFIDENCE / 2, max(1.0, freedom)) * math.sqrt(total)
     return (_pct(mean_log - half), half), (_pct(mean_log + half), half)
 
 

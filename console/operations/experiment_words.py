@@ -5,10 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.domain.experiment import METRICS, ArmOutcome, Dimension, Rated, SearchSpec
 from console.experiments.search import size
+
+if TYPE_CHECKING:
+    from console.operations.experiments_noise import Noise
+
+
+SHARED = " that share launches"
+"""Said of pairs whose intervals are the wider for it."""
 
 
 def change_words(rung: Rated, few: str) -> str:
@@ -32,6 +39,14 @@ def rollback_words(arm: ArmOutcome) -> str:
 def left_words(seconds: float) -> str:
     """Return `at most 12 min left`."""
     return f"at most {seconds:.0f} s left" if seconds < 90 else f"at most {seconds / 60:.0f} min left"
+
+
+def noise_words(noise: Noise) -> Iterator[str]:
+    """Yield what two equal measurements differ by, what that rests on, and what is taken for granted."""
+    known = "" if noise.pair_pct is None else f"{noise.pair_pct:.2f} % between two launches, from "
+    yield f"A/A noise: {known}{noise.told}"
+    if noise.assumed:
+        yield noise.assumed
 
 
 def search_words(search: SearchSpec) -> Iterator[str]:

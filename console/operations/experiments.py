@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +18,12 @@ from console.experiments import schedule
 from console.experiments.progress import Progress, Rules, Settled
 from console.experiments.report import plan_of, rules_of, state_of
 from console.experiments.search import arm_of, key
-from console.experiments.statistics import detectable, pair_noise
 from console.journal import experiments as entries
 from console.journal.book import Journal
 from console.operations import patches
 from console.operations.desk import Desk
 from console.operations.experiment_words import search_data
+from console.operations.experiments_noise import AFRESH, Finding, Noise, advice, finding, noise_of
 from console.operations.running import LIVING
 
 if TYPE_CHECKING:
@@ -52,14 +51,20 @@ class Plan:
     minutes: float | None
     """At most; `None` where this host has not done such a thing before."""
     minutes_why: str
-    noise_pct: float | None
-    """Scatter of the ratio of two equal measurements on this host."""
-    noise_from: str
-    detectable_pct: float | None
-    """The smallest change that is found in 80 % of cases at that noise."""
+    noise: Noise
+    """What equal measurements on this host differed by."""
+    finds: Finding
+    """What this order can find at that noise."""
+    each: Finding
+    """What it would cost and find if every measurement had a launch of its own."""
     problems: tuple[tuple[str, str], ...] = ()
     """(arm, why it cannot be measured as things are)."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def detectable_pct(self) -> float | None:
+        """The smallest change that is found in 80 % of cases."""
+        return self.finds.detectable_pct
 
     @property
     def to_measure(self) -> tuple[Arm, ...]:
@@ -110,11 +115,14 @@ async def plan(desk: Desk | None, spec: ExperimentSpec) -> Plan:
     arms = await asyncio.to_thread(resolve, spec)
     problems, notes = await _on_host(desk, spec, arms) if desk is not None else ((), ())
     rules, progress = expected(spec, arms, dict(problems))
-    visits, launches, order = _walked(spec, rules, progress)
+    order = _walked(spec, rules, progress)
     host = desk.link.host.name if desk is not None else spec.base.host.ssh
     runs = await Journal().runs(host=host, limit=200) if host else ()
-    minutes, why = _minutes(spec, runs, visits, launches)
-    noise, told = _noise(spec, runs)
+    noise, ready_s = noise_of(spec, runs), _ready_s(spec, runs)
+    now, each = (finding(spec, order, noise, relaunch) for relaunch in (spec.relaunch, "each"))
+    points = spec.search.trials + 1 if spec.search is not None else 0  # the base is one of them
+    visits, launches = points + sum(len(block) for _, block in order), points + now.launches
+    minutes, why = _minutes(spec, runs, visits, launches, ready_s)
     return Plan(
         spec=spec,
         arms=arms,
@@ -123,11 +131,11 @@ async def plan(desk: Desk | None, spec: ExperimentSpec) -> Plan:
         launches=launches,
         minutes=minutes,
         minutes_why=why,
-        noise_pct=None if noise is None else 100 * noise,
-        noise_from=told,
-        detectable_pct=None if noise is None else detectable(noise, spec.repeats),
+        noise=noise,
+        finds=now,
+        each=each,
         problems=problems,
-        notes=notes,
+        notes=(*notes, *advice(spec, noise, now, each, fmean(ready_s) if ready_s else None)),
     )
 
 
@@ -225,10 +233,8 @@ async def _unfit(desk: Desk, spec: ExperimentSpec, arms: Sequence[Arm]) -> tuple
     return found, []
 
 
-def _walked(
-    spec: ExperimentSpec, rules: Rules, progress: Progress
-) -> tuple[int, int, tuple[tuple[str, tuple[str, ...]], ...]]:
-    """Return visits, launches and the order, if no arm is decided early."""
+def _walked(spec: ExperimentSpec, rules: Rules, progress: Progress) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the order, if no arm is decided early."""
     order: list[tuple[str, tuple[str, ...]]] = []
     for parent in schedule.stages(rules, progress):
         open_arms = [name for name in schedule.children(rules, progress, parent) if name not in progress.settled]
@@ -238,12 +244,8 @@ def _walked(
     if spec.search is not None:
         order += _blocks(rules, BASE, rules.repeats, (BASE, "the winner"))
     if order and rules.confirm:
-        order += _blocks(rules, "winner, measured afresh", rules.confirm, (BASE, "the winner"))
-    walked = [arm for _, block in order for arm in block]
-    switches = sum(one != other for one, other in zip(["", *walked], walked, strict=False))
-    launches = len(walked) if spec.relaunch == "each" else switches
-    points = spec.search.trials + 1 if spec.search is not None else 0  # the base is one of them
-    return points + len(walked), points + launches, tuple(order)
+        order += _blocks(rules, AFRESH, rules.confirm, (BASE, "the winner"))
+    return tuple(order)
 
 
 def _blocks(rules: Rules, stage: str, count: int, arms: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
@@ -252,10 +254,20 @@ def _blocks(rules: Rules, stage: str, count: int, arms: Sequence[str]) -> list[t
     return [(stage, (arm,) * count) for arm in arms]
 
 
-def _minutes(spec: ExperimentSpec, runs: Sequence[RunEntry], visits: int, launches: int) -> tuple[float | None, str]:
+def _alike(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> list[RunEntry]:
+    return [run for run in runs if run.profile.partition("+")[0] == spec.base.name]
+
+
+def _ready_s(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> list[float]:
+    """Return how long each launch of the base and its arms took on this host."""
+    return [float(run.identity["ready_s"]) for run in _alike(spec, runs) if run.identity.get("ready_s")]
+
+
+def _minutes(
+    spec: ExperimentSpec, runs: Sequence[RunEntry], visits: int, launches: int, ready: Sequence[float]
+) -> tuple[float | None, str]:
     """Return how long it takes by what such launches and measurements took here before."""
-    alike = [run for run in runs if run.profile.partition("+")[0] == spec.base.name]
-    ready = [float(run.identity["ready_s"]) for run in alike if run.identity.get("ready_s")]
+    alike = _alike(spec, runs)
     visit_s = 0.0
     for rung in spec.bench.concurrency:
         took = [
@@ -271,32 +283,6 @@ def _minutes(spec: ExperimentSpec, runs: Sequence[RunEntry], visits: int, launch
     if not ready:
         return None, "no start of this profile was timed on this host"
     return (visits * visit_s + launches * fmean(ready)) / 60, f"as {len(ready)} run{'s'[: len(ready) != 1]} here took"
-
-
-def _noise(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> tuple[float | None, str]:
-    """Return the scatter of the log ratio of two equal measurements on this host, and what it comes from."""
-    groups: dict[tuple[str, ...], list[float]] = {}
-    for run in runs:  # launches of one thing on one day: what differs between them is noise, too
-        day = time.strftime("%Y-%m-%d", time.localtime(run.started_at))
-        same = (
-            day,
-            run.profile,
-            *map(str, run.identity.get("argv") or ()),
-            *map(str, run.identity.get("patches_on") or ()),
-        )
-        groups.setdefault(same, []).extend(
-            one.output_throughput_tok_s
-            for one in run.measurements
-            if one.concurrency_limit == spec.decide_at
-            and not one.tainted
-            and one.output_throughput_tok_s
-            and one.protocol.get("output_tokens") == spec.bench.output_tokens
-            and one.protocol.get("input_tokens") == spec.bench.input_tokens
-        )
-    found = pair_noise(list(groups.values()))
-    if found is None:
-        return None, f"no repeats at concurrency {spec.decide_at} on this host yet: the first three pairs will tell"
-    return found[0], f"{found[1] + sum(len(one) > 1 for one in groups.values())} repeats on this host"
 
 
 def plain_plan(plan: Plan) -> dict[str, Any]:
@@ -332,8 +318,22 @@ def plain_plan(plan: Plan) -> dict[str, Any]:
         "restarts": plan.launches,
         "minutes": None if plan.minutes is None else round(plan.minutes, 1),
         "minutes_reason": plan.minutes_why,
-        "noise_pct": None if plan.noise_pct is None else round(plan.noise_pct, 3),
-        "noise_reason": plan.noise_from,
-        "smallest_detectable_effect_pct": None if plan.detectable_pct is None else round(plan.detectable_pct, 3),
+        "noise_pct": _rounded(plan.noise.pair_pct),
+        "noise_within_launch_pct": _rounded(plan.noise.within_pct),
+        "noise_between_launches_pct": _rounded(plan.noise.between_pct),
+        "noise_measurements": plan.noise.measurements,
+        "noise_launches": plan.noise.launches,
+        "noise_reason": plan.noise.told,
+        "noise_assumed": plan.noise.assumed or None,
+        "smallest_detectable_effect_pct": _rounded(plan.detectable_pct),
+        "pairs_share_launches": plan.finds.shared,
+        "relaunch_each": {
+            "restarts": plan.launches - plan.finds.launches + plan.each.launches,
+            "smallest_detectable_effect_pct": _rounded(plan.each.detectable_pct),
+        },
         "notes": list(plan.notes),
     }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

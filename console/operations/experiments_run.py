@@ -29,6 +29,7 @@ from console.operations import answers, machine, measure, rollback, server
 from console.operations.desk import Desk
 from console.operations.experiments import Plan, expected, find_patch, managed_patches, plan
 from console.operations.holds import held
+from console.operations.experiments_noise import value_of
 from console.operations.rollback import Configuration, StepError, through
 from console.operations.winner import FRESH
 
@@ -264,11 +265,9 @@ class Work:
         return self._verified
 
     def _worn(self, visit: Visit) -> bool:
-        """Whether the run that serves must not be measured for this visit: each repeat, or a fresh stage, has its own."""
-        progress = self.progress
-        used = progress.run_visits > 0
-        fresh_stage = visit.stage.startswith(CONFIRM) and progress.run_stage != visit.stage
-        return fresh_stage or (self.spec.relaunch == "each" and used)
+        """Whether the run that serves must not be measured for this visit: each repeat, or fresh one, has its own."""
+        fresh = visit.stage.startswith(CONFIRM)
+        return self.progress.run_visits > 0 and (fresh or self.spec.relaunch == "each")
 
     async def _roll_back(self, arm: str, to: str) -> None:
         """Take an arm's patches and arguments back, and relaunch what it changed."""
@@ -369,20 +368,6 @@ class Work:
         """Return why a measurement must not be compared; what the file tolerates does not count."""
         found = [why for why in one.tainted if not any(word in why for word in self.spec.tolerate)]
         return "; ".join(found)
-
-
-def value_of(one: Measurement, metric: str) -> float | None:
-    """Return what a measurement says of a metric, if it is a positive number."""
-    value = {
-        "output_tok_s": one.output_throughput_tok_s,
-        "request_req_s": one.request_throughput_req_s,
-        "goodput_req_s": one.goodput_req_s,
-        "energy_j_per_token": one.energy_j_per_token,
-        "ttft_p50_ms": one.ttft_ms.p50_ms,
-        "itl_p50_ms": one.itl_ms.p50_ms,
-        "e2el_p50_ms": one.e2el_ms.p50_ms,
-    }[metric]
-    return value if value is not None and value > 0 else None
 
 
 def _words(step: schedule.Step) -> str:

@@ -22,6 +22,7 @@ from console.operations import experiments_run, measure
 from console.operations.desk import Desk
 from console.operations.experiments import find_patch
 from console.operations.holds import held
+from console.operations.experiments_noise import value_of
 from console.operations.rollback import StepError, through
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class _Searching(experiments_run.Work):
                 self.desk.say(f"measured again: {why}")
                 done = await self._rung(rung, again)
             found += done
-            value = experiments_run.value_of(found[-1], self.search.objectives[0])
+            value = value_of(found[-1], self.search.objectives[0])
             last = rung == max(self.spec.bench.concurrency)
             if trial is not None and value is not None and not last and self.study.hopeless(trial, value, place):
                 break
@@ -227,7 +228,7 @@ class _Searching(experiments_run.Work):
         one = next((one for one in done if one.concurrency_limit == self.spec.decide_at), None)
         if one is None or self.taint(one):
             return None
-        found = [experiments_run.value_of(one, name) for name in self.search.objectives]
+        found = [value_of(one, name) for name in self.search.objectives]
         return [value for value in found if value is not None] if None not in found else None
 
     def _why(self, done: Sequence[Measurement]) -> str:

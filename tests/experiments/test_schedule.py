@@ -29,6 +29,8 @@ class Host:
         self.steps: list[Step] = []
         self.same: dict[str, str] = {}
         self.dead: set[str] = set()
+        self.each = False
+        """Whether every visit has a launch of its own."""
         self.taint: Callable[[Visit], str] = lambda visit: ""
 
     def happened(self, kind: str, **data: Any) -> None:
@@ -53,7 +55,9 @@ class Host:
         self.steps.append(step)
         match step:
             case Visit(stage, block, arm):
-                if folded(self.events).current != arm and not self.enter(arm):
+                told = folded(self.events)
+                used = told.run_visits > 0 and (self.each or stage.startswith(CONFIRM))
+                if (told.current != arm or used) and not self.enter(arm):
                     return
                 if arm not in folded(self.events).checked and not self.check(arm):
                     return
@@ -170,8 +174,30 @@ def test_two_pairs_are_no_verdict() -> None:
 
 def test_without_interleaving_each_arm_is_measured_in_one_go() -> None:
     host = Host(rules({"wide": BASE}, repeats=3, confirm=0, interleave=False), {BASE: 880, "wide": 1950})
+    host.each = True
     assert host.walk().settled["wide"].verdict is Verdict.KEEP
     assert host.visits == ["0base", "1base", "2base", "0wide", "1wide", "2wide"]
+
+
+def test_pairs_of_one_launch_each_are_one_pair_and_no_verdict() -> None:
+    """An arm that is the base was once kept at +2.4 %: all of its measurements came from one launch."""
+    host = Host(rules({"same": BASE}, repeats=5, interleave=False), {BASE: 880, "same": 901})
+    told = host.walk()
+    same = told.settled["same"]
+    assert same.verdict is Verdict.INCONCLUSIVE and told.left_in == BASE
+    assert same.reason.startswith("5 pairs come from 1 pair of launches, an interval needs 3; relaunch = ")
+    judged = schedule.judged(host.rules, told, "same", last=True)
+    assert judged.interval is None and judged.more_pairs is None
+
+
+def test_a_small_gain_of_pairs_that_share_launches_is_kept_once_each_has_its_own() -> None:
+    arms = rules({"wide": BASE}, repeats=4, confirm=0, early_stop=False)
+    shared, apart = (Host(arms, {BASE: 880, "wide": 890}, cv=0.003) for _ in range(2))
+    apart.each = True
+    told = shared.walk().settled["wide"]
+    assert told.verdict is Verdict.INCONCLUSIVE
+    assert "clear only if launches do not differ: 4 pairs from 3 + 2 launches; relaunch" in told.reason
+    assert apart.walk().settled["wide"].verdict is Verdict.KEEP
 
 
 def test_less_is_better_where_the_metric_says_so() -> None:

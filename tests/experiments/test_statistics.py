@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -133,20 +133,6 @@ def test_what_can_be_found_and_what_would_settle_it_agree() -> None:
     assert stats.detectable(0.01, 2) is None
     assert stats.pairs_to_settle(0.0, 0.01) is None
     assert stats.pairs_to_settle(0.0, 0.0) is None
-
-
-def _groups(source: random.Random) -> Iterator[list[float]]:
-    for _ in range(500):
-        level = source.uniform(100, 4000)
-        yield [level * math.exp(source.gauss(0, 0.005)) for _ in range(3)]
-
-
-def test_the_noise_of_a_host_comes_from_repeats_of_the_same() -> None:
-    told = stats.pair_noise([*_groups(random.Random(7)), [1.0]])
-    assert told is not None
-    assert told[0] == pytest.approx(0.005 * math.sqrt(2), rel=0.05)
-    assert told[1] == 1000
-    assert stats.pair_noise([[1.0], [2.0]]) is None
 
 
 def test_values_without_any_scatter_are_judged() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from console.domain.experiment import BASE, METRICS, Arm, Block
 from console.domain.text import clean
-from console.operations.experiment_words import search_words
+from console.operations.experiment_words import noise_words, search_words
 from console.ui.drawing import Span, fit, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def _costs(plan: Plan, width: int) -> Iterator[Row]:
         (found, "strong accent"),
         (f" with {spec.repeats} pairs · {METRICS[spec.metric].title} at {spec.decide_at:,} decides", "dim"),
     ]
-    noise = "" if plan.noise_pct is None else f"{plan.noise_pct:.2f} %, from "
-    yield from wrapped(f"A/A noise: {noise}{clean(plan.noise_from)}", width, "dim", 3)
+    for line in noise_words(plan.noise):
+        yield from wrapped(clean(line), width, "dim", 3)
     for note in plan.notes:
         yield from wrapped(f"! {clean(note)}", width, "warn", 1)
 
