@@ -193,6 +193,7 @@ class LogPane(Vertical, Framed):
     # filters
 
     def _refilter(self, **changes: object) -> None:
+        self.ended = None
         self.view.filter(replace(self.view.book.filter, **changes))  # type: ignore[arg-type]
         self.name_it()
 

@@ -52,7 +52,7 @@ def step(pane: LogPane, way: int, level: int) -> None:
 def _from_other_end(pane: LogPane, way: int, level: int) -> None:
     run = pane.shown_run
     first = _edge(pane, -1)
-    whole = pane.view.stretch is None and (first is None or not first.offset)
+    whole = pane.view.stretch is None and (first is None or not (first.offset or first.file.inode))
     if run is None or not run.log or pane.searched or whole:
         if not pane.view.step(way, level, anew=True):
             owner(pane).tell(UsageError(none_left(way, level)))
