@@ -7,7 +7,7 @@ import hashlib
 import math
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -349,8 +349,9 @@ class Operations:
         self.error: Exception | None = None
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from console.operations import comparing, machine
+        from console.operations import comparing, holds, machine
 
+        monkeypatch.setattr(holds, "holder", self.holds_holder)
         monkeypatch.setattr(comparing, "with_head", self.comparing_with_head)
         monkeypatch.setattr(machine, "watch_machine", self.machine_watch_machine)
         monkeypatch.setattr(machine, "look", self.machine_look)
@@ -375,6 +376,9 @@ class Operations:
 
             monkeypatch.setattr(console.operations, name, module, raising=False)
             monkeypatch.setitem(sys.modules, f"console.operations.{name}", module)
+
+    async def holds_holder(self, desk: FakeDesk) -> Mapping[str, Any]:
+        return {}
 
     async def opening_open_desk(self, **asked: Any) -> FakeDesk:
         self.desk.calls.append(("open_desk", asked))
