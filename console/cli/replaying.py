@@ -9,7 +9,7 @@ import io
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -37,7 +37,7 @@ async def replay_run(args: argparse.Namespace, desk: Desk | None, out: Output) -
     if args.plot:
         return await _draw(tape, args.plot, out)
     if args.csv:
-        put(_pieces(tape, "csv"), None, out)
+        await put(_pieces(tape, "csv"), None, out)
         return 0
     if not out.json and not args.text and sys.stdin.isatty() and sys.stdout.isatty():
         args.tape = tape  # the other front door opens
@@ -56,7 +56,7 @@ async def export_telemetry(args: argparse.Namespace, form: str, out: Output) -> 
     if tape is None:
         return 1
     if form not in PICTURES:
-        put(_pieces(tape, form), args.output, out)
+        await put(_pieces(tape, form), args.output, out)
         if tape.damaged:
             out.say(f"left out: {len(tape.damaged)} of {len(tape.kept)} blocks are damaged")
     elif args.output:
@@ -70,23 +70,28 @@ async def export_telemetry(args: argparse.Namespace, form: str, out: Output) -> 
     return 0
 
 
-def put(pieces: Iterable[str], file: str | None, out: Output) -> None:
-    """Print text, or write it into a file.
+async def put(pieces: AsyncIterator[str], file: str | None, out: Output) -> bool:
+    """Print text, or write it into a file, and return whether there was any.
 
     Raises:
         UsageError: The file cannot be written.
     """
-    if file is None:
-        for piece in pieces:
+    first = await anext(pieces, None)
+    if first is None or file is None:
+        out.raw((first or "").encode())
+        async for piece in pieces:
             out.raw(piece.encode())
-        return
+        return first is not None
     path = Path(file).expanduser()
     try:
         with path.open("w", encoding="utf-8", newline="") as target:
-            target.writelines(pieces)
+            target.write(first)
+            async for piece in pieces:
+                target.write(piece)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written", error.strerror or str(error)) from error
     out.say(f"wrote {path}")
+    return True
 
 
 def run_picture() -> ModuleType:
@@ -132,13 +137,14 @@ async def _told(tape: Tape, speed: float, out: Output) -> None:
             )
 
 
-def _pieces(tape: Tape, form: str) -> Iterator[str]:
+async def _pieces(tape: Tape, form: str) -> AsyncIterator[str]:
     """Yield a table, JSON lines or one JSON document, a moment at a time: a run may have a million."""
     from console.operations import moments
 
     rows = moments.rows(tape)
     if form == "csv":
-        yield from _table(moments.flat(row) for row in rows)
+        for piece in _table(moments.flat(row) for row in rows):
+            yield piece
     elif form == "json":
         head: dict[str, Any] = {
             "schema": 1,

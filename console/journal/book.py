@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import sqlite3
 import time
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 from console.domain.measurement import Measurement
 from console.domain.patch import WriteReceipt
 from console.journal.listing import listed
-from console.journal.records import RunEntry, WriteEntry, measurement_data, measurement_from
+from console.journal.records import RunEntry, WriteEntry, entry_from, measurement_data, measurement_from
 from console.journal.remarks import remarks_of
 from console.journal.requests import packed
 from console.journal.trouble import NewerError, cannot_be_written, trouble
@@ -160,9 +161,18 @@ class Journal:
 
         return await self.read(read)
 
-    async def listed(self, *, host: str | None = None) -> tuple[RunEntry, ...]:
+    async def listed(self, *, host: str | None = None, limit: int | None = None) -> tuple[RunEntry, ...]:
         """Return every run for a list, the newest first: what was measured in brief, of its identity the patches."""
-        return await self.read(lambda db: listed(db, host))
+        return await self.read(lambda db: listed(db, host, limit))
+
+    async def whole(self, keys: Sequence[tuple[str, str]]) -> tuple[RunEntry, ...]:
+        """Return runs by host and id, in the order they are asked for; one that is not there is left out."""
+
+        def read(db: sqlite3.Connection) -> tuple[RunEntry, ...]:
+            rows = (db.execute("SELECT * FROM runs WHERE host = ? AND id = ?", key).fetchone() for key in keys)
+            return tuple(_run(db, row) for row in rows if row is not None)
+
+        return await self.read(read)
 
     async def run(self, name: str) -> RunEntry | None:
         """Return the newest run of an id, or of `HOST:ID`."""
@@ -172,6 +182,28 @@ class Journal:
             query = "SELECT * FROM runs WHERE id = ? AND (? = '' OR host = ?) ORDER BY started_at DESC LIMIT 1"
             row = db.execute(query, (run_id, host, host)).fetchone()
             return None if row is None else _run(db, row)
+
+        return await self.read(read)
+
+    async def base(self, host: str, profile: str, *, but: str = "", before: float | None = None) -> RunEntry | None:
+        """Return the newest run of a host whose machine was kept, of a profile if there is one, else of any.
+
+        Args:
+            host: Whose.
+            profile: Name of the profile.
+            but: A run that is not meant.
+            before: Only runs that were launched earlier.
+        """
+        order = (
+            "SELECT rowid FROM runs WHERE host = ? AND id <> ? AND started_at < ?"
+            " ORDER BY profile = ? DESC, started_at DESC"
+        )
+        one = "SELECT * FROM runs WHERE rowid = ? AND json_extract(identity, '$.machine') <> '{}'"
+
+        def read(db: sqlite3.Connection) -> RunEntry | None:
+            asked = (host, but, math.inf if before is None else before, profile)
+            found = (db.execute(one, tuple(place)).fetchone() for place in db.execute(order, asked))
+            return next((_run(db, row) for row in found if row is not None), None)
 
         return await self.read(read)
 
@@ -290,13 +322,8 @@ def _run(db: sqlite3.Connection, row: sqlite3.Row) -> RunEntry:
     found = db.execute(
         "SELECT data FROM measurements WHERE host = ? AND run_id = ? ORDER BY number", (row["host"], row["id"])
     )
-    return RunEntry(
-        id=row["id"],
-        host=row["host"],
-        profile=row["profile"],
-        engine=row["engine"],
-        started_at=row["started_at"],
-        badge=row["badge"],
+    return entry_from(
+        row,
         identity=json.loads(row["identity"]),
         measurements=tuple(measurement_from(json.loads(one["data"])) for one in found.fetchall()),
         **remarks_of(db, row["host"], row["id"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +64,11 @@ class RunEntry:
             return self.brief.best_tok_s
         fit = [one.output_throughput_tok_s for one in self.measurements if not one.tainted]
         return max((value for value in fit if value is not None), default=None)
+
+
+def entry_from(row: sqlite3.Row, **more: Any) -> RunEntry:
+    """Return a run from its row, with what else is known of it."""
+    return RunEntry(row["id"], row["host"], row["profile"], row["engine"], row["started_at"], row["badge"], **more)
 
 
 @dataclass(frozen=True, slots=True)

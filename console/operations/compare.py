@@ -22,10 +22,6 @@ from console.operations.likeness import UNKNOWN, asked_for, model_of, unlike
 __all__ = ["Comparison", "Imported", "Result", "asked_for", "compare", "find_run", "import_results", "listed"]
 
 
-MOST_RUNS = 20_000
-"""Runs that are read whole at most."""
-
-
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One thing that is not the same in two runs."""
@@ -129,9 +125,9 @@ async def listed(
     engine: str | None = None,
     find: str | None = None,
     sort: str = "started",
-    whole: bool = False,
+    limit: int | None = None,
 ) -> tuple[RunEntry, ...]:
-    """Return the journal's runs.
+    """Return the journal's runs in brief: without measurements, and of their identity the patches alone.
 
     Args:
         host: Only runs of this host.
@@ -139,13 +135,11 @@ async def listed(
         engine: Only runs of this kind of engine.
         find: Only runs whose id, profile, note, tags or patches hold it, capitals and small letters alike.
         sort: `started` (the newest first), `best` (the fastest first) or `profile`.
-        whole: With identity and measurements, which takes seconds for thousands of runs; else in brief.
+        limit: Only of the newest ones so many.
     """
-    book = Journal()
-    known = await (book.runs(host=host, limit=MOST_RUNS) if whole else book.listed(host=host))
     entries = [
         entry
-        for entry in known
+        for entry in await Journal().listed(host=host, limit=limit)
         if set(tags) <= set(entry.tags) and (not engine or entry.engine == engine)
         if not find or find.lower() in found_in(entry)
     ]
@@ -154,6 +148,13 @@ async def listed(
     elif sort == "profile":
         entries.sort(key=lambda entry: entry.profile)
     return tuple(entries)
+
+
+async def whole(entries: Sequence[RunEntry]) -> tuple[RunEntry, ...]:
+    """Return runs with all that the journal has of them; what is whole already is not read again."""
+    brief = [entry.key for entry in entries if entry.brief is not None]
+    read = {entry.key: entry for entry in await Journal().whole(brief)} if brief else {}
+    return tuple(read.get(entry.key, entry) for entry in entries)
 
 
 def found_in(entry: RunEntry) -> str:

@@ -170,12 +170,7 @@ async def base_of(host: str, profile: str, but: str = "", *, before: float | Non
     """
     from console.journal.book import Journal
 
-    entries = [
-        entry
-        for entry in await Journal().runs(host=host)
-        if entry.id != but and kept(entry.identity) and (before is None or entry.started_at < before)
-    ]
-    return next((entry for entry in entries if entry.profile == profile), entries[0] if entries else None)
+    return await Journal().base(host, profile, but=but, before=before)
 
 
 async def since_base(entry: RunEntry) -> tuple[str, tuple[str, ...]]:

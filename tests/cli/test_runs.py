@@ -14,6 +14,7 @@ from console.cli.verbs import runs
 from console.errors import RefusedError, UsageError
 from console.journal.book import Journal
 from console.journal.records import RunEntry
+from console.operations.run_words import git_words
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ from console.journal.records import RunEntry
     ],
 )
 def test_the_git_state_of_a_run_is_told_in_words(kept: object, said: str) -> None:
-    assert runs._git(RunEntry("r", "h", "p", "sglang", 0.0, "", {"git": kept})) == said
+    assert git_words(RunEntry("r", "h", "p", "sglang", 0.0, "", {"git": kept})) == said
 
 
 def test_a_host_without_runs_is_not_told_as_a_filter_without_hits(

@@ -111,4 +111,7 @@ async def test_a_list_tells_in_brief_what_the_whole_runs_tell(journal: Journal) 
             assert (line.key, line.measured, line.rungs, line.best_tok_s, line.tags, line.note) == (
                 (other.key, other.measured, other.rungs, other.best_tok_s, other.tags, other.note)
             )
+        assert brief[:1] == await journal.listed(host=host, limit=1)
+        assert await journal.whole([("no", "such"), *(one.key for one in reversed(brief))]) == whole[::-1]
+        for line, other in zip(brief, whole, strict=True):
             assert line.identity.get("patches_on") == other.identity.get("patches_on") and not line.measurements

@@ -188,6 +188,10 @@ async def test_a_run_says_what_changed_since_the_base_run(tmp_path: Path, monkey
     assert newest is not None and newest.id == "r1"
     foreign = await base_of("h", "third")
     assert foreign is not None and foreign.id == "r3"
+    for number in range(210):
+        await journal.record_run(replace(entry(f"n{number}", before, 10.0 + number), identity={"machine": {}}))
+    assert await since_base(entry("r2", lower, 2.0)) == ("r1", ("power limit 600 → 450 W on GPU 3",))
+    assert (found := await base_of("h", "p")) is not None and found.id == "r2"
 
 
 async def test_arms_on_another_machine_state_than_the_first_run_are_spoiled(

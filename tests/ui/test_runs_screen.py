@@ -100,15 +100,13 @@ async def test_an_open_run_names_its_columns_and_every_screen_has_both_themes(
 ) -> None:
     async with cockpit()[0].run_test(size=size) as pilot:
         app = await opened(pilot)
+        await until(pilot, lambda: named in shown(app))
         rows = shown(app).splitlines()
         head = next(at for at, row in enumerate(rows) if named in row)
         assert "J/tok" in rows[head] and "failed" in rows[head]
         word = rows[head].index("conc")
         assert rows[head + 1][: word + 11].strip("│▌┃ ").split()[0].isdigit()
-        assert [rung for _, rung in runs_of(app).rows[1:3]] == [
-            0,
-            min(m.concurrency_limit for m in runs_of(app).entries[0].measurements),
-        ]
+        assert [rung for _, rung in runs_of(app).rows[1:3]] == [0, runs_of(app).entries[0].rungs[0]]
         before = app.theme
         await pilot.press("ctrl+t")
         await until(pilot, lambda: app.theme != before)
@@ -215,3 +213,32 @@ def test_a_thousand_runs_are_narrowed_by_words_alone() -> None:
     lines.entries, lines._hay = tuple(entries), {(each.host, each.id): compare.found_in(each) for each in entries}
     lines.wanted = "run-99 h"
     assert [each.id for each in lines.shown] == ["run-99", *(f"run-99{digit}" for digit in range(10))]
+
+
+async def test_the_newest_runs_come_first_and_one_is_read_whole_when_the_cursor_rests_on_it(
+    cockpit: Bench, kept: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.ui.screens.runs.FIRST", 1)
+    seen: list[tuple[int, bool]] = []
+    fill = RunLines.fill
+
+    def noted(self: RunLines, entries: Any, *, whole: bool = True) -> None:
+        fill(self, entries, whole=whole)
+        seen.append((len(self.entries), "so far" in self._title[2]))
+
+    monkeypatch.setattr(RunLines, "fill", noted)
+    async with cockpit()[0].run_test(size=(120, 40)) as pilot:
+        app = await opened(pilot)
+        assert seen == [(1, True), (3, False)]
+        await until(pilot, lambda: shown(app).count("concurrency") == 1)
+        runs = runs_of(app)
+        last = runs.entries[-1]
+        await pilot.press("G")
+        await until(pilot, lambda: runs.known(last) is not None)
+        await pilot.press("enter")
+        await until(pilot, lambda: shown(app).count("concurrency") == 2 and "model /m" in shown(app))
+        assert runs.chosen == last and last.brief is not None
+        await pilot.press("slash", *"base")
+        await until(pilot, lambda: len(runs.shown) == 1 and runs.cursor == 0)
+        await pilot.press("escape")
+        await until(pilot, lambda: len(runs.shown) == 3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +119,7 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
     """Print one run."""
     from console.operations import machine
     from console.operations.compare import find_run
+    from console.operations.run_words import told
 
     entry = await find_run(args.run, host=_host(args))
     if out.json:
@@ -132,19 +132,13 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
     )
     if entry.tags or entry.note:
         out.line(f"  {' '.join(f'#{tag}' for tag in entry.tags)}  {entry.note}".rstrip())
-    for name, value in (
-        *((one, entry.identity.get(one)) for one in ("package", "patches_on", "loaded")),
-        ("git", _git(entry)),
-    ):
-        if value:
-            out.line(f"  {name}: {', '.join(value) if isinstance(value, list) else value}")
+    for name, text in told(entry):
+        out.line(f"  {name}: {text}")
     base, since = await machine.since_base(entry)
-    if kept := machine.kept(entry.identity):
-        out.line(f"  machine: {machine.summary(kept)}")
     for text in since:
         out.line(f"  ! since base run {base}: {text}")
-    for told in entry.identity.get("machine_changes") or ():
-        out.line(f"  ! since its launch: {told.get('text')}")
+    for one in entry.identity.get("machine_changes") or ():
+        out.line(f"  ! since its launch: {one.get('text')}")
     for one in entry.measurements:
         out.line(
             f"  {one.concurrency_limit:>5} × {one.repeat + 1}  {dash(one.output_throughput_tok_s)} tok/s"
@@ -154,15 +148,6 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
         for reason in one.tainted:
             out.line(f"          ! {reason}")
     return 0
-
-
-def _git(entry: RunEntry) -> str:
-    """Return the commit and the files that differed from it, in words."""
-    found = entry.identity.get("git")
-    if not isinstance(found, dict):
-        return str(found or "")
-    dirty = [str(one.get("path") if isinstance(one, dict) else one) for one in found.get("dirty") or ()]
-    return f"{str(found.get('commit') or '—')[:12]}, {'changed: ' + ', '.join(dirty) if dirty else 'clean'}"
 
 
 async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
@@ -203,10 +188,11 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
 
 def _side(entry: RunEntry, what: str, value: object) -> str:
     """Return one side of a difference in words: the commit without its diff, GPUs as they are counted."""
+    from console.operations.run_words import git_words
     from console.operations.winner import gpu_words
 
     if what == "git":
-        return _git(entry) or "—"
+        return git_words(entry) or "—"
     if what == "gpus":
         return gpu_words(entry.identity.get("gpus") or ()) or "—"
     if isinstance(value, (list, tuple)):
@@ -227,35 +213,19 @@ async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) 
     """Print or write measurements of a run or of all, or one run over time; 1 when there is nothing."""
     from console.cli.replaying import export_telemetry, put
     from console.operations import exports
-    from console.operations.compare import find_run, listed, requests_of
+    from console.operations.compare import find_run, listed
 
     form = _format(args)
     if args.requests and (form not in ("jsonl", "csv") or args.telemetry):
         raise UsageError(f"runs export: --requests has no form {'telemetry' if args.telemetry else form}", hint="jsonl or csv")  # fmt: skip
     if args.telemetry or form in PICTURES:
         return await export_telemetry(args, form, out)
-    entries = (
-        (await find_run(args.run, host=_host(args)),)
-        if args.run
-        else await listed(host=_host(args) or None, whole=True)
-    )
-    if args.requests:
-        rows = [row for entry in entries for row in await requests_of(entry)]
-    else:
-        rows = exports.rows_of(entries, form)
-    if not rows:
-        out.say(
-            "no requests were kept of that" if args.requests and entries else "nothing measured yet: tokwatt bench run"
-        )
-        return 1
-    if form == "json":
-        put([json.dumps({"schema": 1, "measurements": rows}, ensure_ascii=False, indent=1) + "\n"], args.output, out)
-    elif form == "jsonl" and args.output is None:
-        for row in rows:
-            out.record(row)
-    else:
-        put([exports.as_text(rows, form)], args.output, out)
-    return 0
+    host = _host(args)
+    entries = (await find_run(args.run, host=host),) if args.run else await listed(host=host or None)
+    if await put(exports.pieces(entries, form, requests=args.requests), args.output, out):
+        return 0
+    out.say("no requests were kept of that" if args.requests and entries else "nothing measured yet: tokwatt bench run")
+    return 1
 
 
 async def tag_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:

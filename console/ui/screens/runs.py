@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Input
 
 from console.errors import UsageError
+from console.ui import run_keeping
 from console.ui.widgets.comparison import ComparisonLines
 from console.ui.widgets.key_line import KeyLine
 from console.ui.widgets.lines import Lines
 from console.ui.widgets.plot_pane import PlotPane
+from console.ui.widgets.run_details import RunDetails
 from console.ui.widgets.runs import RunLines
 from console.ui.worker import is_open, launch, owner
 
 if TYPE_CHECKING:
     from console.journal.records import RunEntry
+    from console.ui.app import TokwattApp
 
 LIST_KEYS = (
     ("space", "mark two"), ("c", "compare"), ("v", "plots"), ("e", "experiment"), ("/", "filter"), ("s", "sort"),
@@ -33,8 +37,11 @@ COMPARE_KEYS = (
 VIEWS = ("", "throughput", "pareto", "power")
 """What stands below the list: the comparison, or a plot."""
 
-FORMS = {"j": "jsonl", "c": "csv", "m": "markdown", "b": "bench"}
-ENDINGS = {"jsonl": "jsonl", "csv": "csv", "markdown": "md", "bench": "jsonl"}
+FIRST = 200
+"""Runs that are shown before all others are read."""
+
+REST_S = 0.12
+"""For so long the cursor stays on a run before that is read whole."""
 
 
 class RunsScreen(Screen[None]):
@@ -68,10 +75,12 @@ class RunsScreen(Screen[None]):
         self._view = ""
         self._of: tuple[RunEntry, ...] = ()
         """The runs that are compared or plotted."""
+        self._resting: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Show the list, and room for a comparison and plots."""
         yield RunLines()
+        yield RunDetails()
         yield ComparisonLines()
         yield PlotPane()
         words = Input(placeholder="words that id, profile, host, note, tags or patches hold", id="filter", compact=True)
@@ -87,9 +96,46 @@ class RunsScreen(Screen[None]):
     async def _read(self) -> None:
         from console.operations import compare
 
-        entries = await compare.listed(whole=True)
-        if is_open(self):
-            self._runs.fill(entries)
+        for limit in (FIRST, None):
+            entries = await compare.listed(limit=limit)
+            if not is_open(self):
+                return
+            whole = limit is None or len(entries) < limit
+            self._runs.fill(entries, whole=whole)
+            if whole:
+                return
+
+    async def _whole(self, entries: Sequence[RunEntry]) -> tuple[RunEntry, ...]:
+        """Return runs with what was measured of them."""
+        from console.operations import compare
+
+        return await compare.whole(entries)
+
+    def on_lines_moved(self, event: Lines.Moved) -> None:
+        """Read the run whole that the cursor comes to rest on."""
+        if event.lines is self._runs:
+            if self._resting is not None:
+                self._resting.stop()
+            self._resting = self.set_timer(REST_S, self._rest)
+
+    def _rest(self) -> None:
+        self._work("run details", self._detail)
+
+    async def _detail(self) -> None:
+        runs, details = self._runs, self.query_one(RunDetails)
+        entry = runs.chosen
+        if entry is None:
+            details.display = False
+            return
+        whole = runs.known(entry)
+        if whole is None:
+            found = await self._whole([entry])
+            if not found or not is_open(self):
+                return
+            whole = found[0]
+            runs.learn(whole)
+        if not self._of and details.entry is not whole:
+            details.show(whole)
 
     def _work(self, group: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         launch(owner(self), work, group=group, exclusive=True)
@@ -118,6 +164,8 @@ class RunsScreen(Screen[None]):
         self.query_one(ComparisonLines).display = self.query_one(PlotPane).display = False
         self.query_one(KeyLine).show(*LIST_KEYS)
         self._runs.focus()
+        self.query_one(RunDetails).entry = None
+        self._rest()
 
     def action_compare(self) -> None:
         """Compare the two marked runs; why their numbers are not set against each other is said."""
@@ -130,13 +178,13 @@ class RunsScreen(Screen[None]):
         marked = self._runs.marked
         if len(marked) != 2:
             raise UsageError("two runs are compared: space marks A, then B", hint="then c")
-        a, b = marked
+        a, b = await self._whole(marked)
         below = self.query_one(ComparisonLines)
         below.fill(compare.side_by_side(a, b), changes_of_runs(a, b))
         if mark_all:
             below.action_mark_all()
         self._of, self._view = (a, b), ""
-        self.query_one(PlotPane).display = False
+        self.query_one(PlotPane).display = self.query_one(RunDetails).display = False
         below.display = True
         below.focus()
         self.query_one(KeyLine).show(*COMPARE_KEYS)
@@ -157,11 +205,12 @@ class RunsScreen(Screen[None]):
         if not self._view:
             await self._compare()
             return
+        entries = self._of or await self._whole(entries)
         plot = await plots.drawn(entries, self._view)
         self._of = entries
         pane = self.query_one(PlotPane)
         pane.show(plot, "AB" if len(entries) == 2 else ())
-        self.query_one(ComparisonLines).display = False
+        self.query_one(ComparisonLines).display = self.query_one(RunDetails).display = False
         pane.display = True
         self._runs.focus()
         self.query_one(KeyLine).show(("v", "next view"), ("esc", "close"))
@@ -178,9 +227,11 @@ class RunsScreen(Screen[None]):
             self.app.push_screen(ExperimentScreen())
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
-        """Make an experiment of the marked differences."""
+        """Make an experiment of the marked differences, or read the run that was opened."""
         if isinstance(event.lines, ComparisonLines):
             self._work("experiment file", self._build)
+        elif event.lines is self._runs:
+            self._rest()
 
     async def _build(self) -> None:
         from console.operations import experiments_new
@@ -227,53 +278,23 @@ class RunsScreen(Screen[None]):
 
     def action_tag(self) -> None:
         """Add and take tags."""
-        self._work("remark", self._tag)
-
-    async def _tag(self) -> None:
-        from console.operations import compare
-        from console.ui.modals.prompt import PromptModal
-
-        entry = self._chosen()
-        said = await owner(self).push_screen_wait(PromptModal(f"tags of {entry.id}: ", " ".join(entry.tags), "words"))
-        if said is not None:
-            wanted = tuple(filter(None, (word.lstrip("#") for word in said.replace(",", " ").split())))
-            gone = [one for one in entry.tags if one not in wanted]
-            await compare.remark(entry, tags=wanted, untag=gone)
-            await self._read()
+        self._work("remark", lambda: self._remark(run_keeping.tag))
 
     def action_note(self) -> None:
         """Write a note; an empty one takes it away."""
-        self._work("remark", self._note)
+        self._work("remark", lambda: self._remark(run_keeping.note))
 
-    async def _note(self) -> None:
-        from console.operations import compare
-        from console.ui.modals.prompt import PromptModal
-
+    async def _remark(self, ask: Callable[[TokwattApp, RunEntry], Coroutine[Any, Any, dict[str, Any] | None]]) -> None:
         entry = self._chosen()
-        said = await owner(self).push_screen_wait(PromptModal(f"note to {entry.id}: ", entry.note))
-        if said is not None:
-            await compare.remark(entry, note=" ".join(said.split()))
-            await self._read()
+        said = await ask(owner(self), entry)
+        if said is not None and is_open(self):
+            self._runs.remark(entry, said["tags"], said["note"])
 
     def action_export(self) -> None:
         """Write the marked runs, else all that are shown, into a file."""
-        self._work("export", self._export)
-
-    async def _export(self) -> None:
-        from console.operations import exports
-        from console.ui.modals.confirm import MenuModal
-        from console.ui.modals.prompt import PromptModal
-
-        app, runs = owner(self), self._runs
-        entries = runs.marked or runs.shown
-        what = f"{len(entries):,} {'marked' if runs.marked else 'shown'} run{'s'[: len(entries) != 1]}"
-        picked = await app.push_screen_wait(MenuModal("Export", [what], list(FORMS.items())))
-        if not picked:
-            return
-        form = FORMS[picked]
-        file = await app.push_screen_wait(PromptModal("write to ", f"runs.{ENDINGS[form]}"))
-        if file:
-            app.say(f"wrote {exports.write(entries, form, file)}")
+        runs = self._runs
+        entries, which = (runs.marked, "marked") if runs.marked else (runs.shown, "shown")
+        self._work("export", lambda: run_keeping.export(owner(self), entries, which))
 
     def action_replay(self) -> None:
         """Play the run under the cursor again, as it was recorded."""
@@ -283,7 +304,7 @@ class RunsScreen(Screen[None]):
         from console.operations import tape
         from console.ui.screens.replay import ReplayScreen
 
-        entry = self._chosen()
+        (entry,) = await self._whole([self._chosen()])
         found = await tape.load(entry)
         if not found.kept:
             hint = "a run is recorded while a console watches it"
@@ -297,6 +318,6 @@ class RunsScreen(Screen[None]):
     async def _identity(self) -> None:
         from console.ui.modals.text import TextModal
 
-        entry = self._chosen()
+        (entry,) = await self._whole([self._chosen()])
         text = json.dumps(entry.identity, indent=2, ensure_ascii=False, default=str)
         await owner(self).push_screen_wait(TextModal(f"run {entry.id} was measured under", text))

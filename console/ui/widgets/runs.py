@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -24,7 +25,7 @@ SORTS = ("newest", "best", "profile", "host")
 
 
 class RunLines(Lines, Framed):
-    """Runs, newest first; the one under the cursor opens into its rungs."""
+    """Runs, newest first, in brief; the one under the cursor opens into its rungs once it was read whole."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "mark", show=False)]
 
@@ -36,33 +37,56 @@ class RunLines(Lines, Framed):
         self.marked: list[RunEntry] = []
         """A and B of a comparison."""
         self.read = False
+        """Whether all runs are there, not only the newest."""
         self.wanted = ""
         self.sort = SORTS[0]
         self._hay: dict[tuple[str, str], str] = {}
+        self._whole: dict[tuple[str, str], RunEntry] = {}
         self._tell()
 
-    def fill(self, entries: Sequence[RunEntry]) -> None:
-        """Show runs."""
+    def fill(self, entries: Sequence[RunEntry], *, whole: bool = True) -> None:
+        """Show runs: all of the journal, or its newest while the others are still read."""
         from console.operations.compare import found_in
 
-        first = not self.read
-        self.entries, self.read = tuple(entries), True
-        self._hay = {one.key: found_in(one) for one in entries}
-        fresh = {one.key: one for one in entries}
-        self.marked = [fresh[one.key] for one in self.marked if one.key in fresh]
-        if entries and first:
+        if entries and not self.entries:
             self.opened.add(entries[0].key)
+        self.entries, self.read = tuple(entries), whole
+        self._hay = {one.key: found_in(one) for one in entries}
+        self._lay_out()
+
+    def learn(self, entry: RunEntry) -> None:
+        """Take in what was measured of a run."""
+        self._whole[entry.key] = entry
+        if entry.key in self.opened:
+            self._lay_out()
+
+    def known(self, entry: RunEntry) -> RunEntry | None:
+        """Return a run with what was measured of it, if that was read."""
+        return self._whole.get(entry.key)
+
+    def remark(self, entry: RunEntry, tags: tuple[str, ...], note: str) -> None:
+        """Show other tags and another note of a run."""
+        from console.operations.compare import found_in
+
+        def said(one: RunEntry) -> RunEntry:
+            return replace(one, tags=tags, note=note) if one.key == entry.key else one
+
+        self.entries = tuple(map(said, self.entries))
+        self.marked = [*map(said, self.marked)]
+        self._whole = {key: said(one) for key, one in self._whole.items()}
+        self._hay[entry.key] = found_in(said(entry))
         self._lay_out()
 
     def narrow(self, wanted: str) -> None:
         """Show only the runs that hold all words of a text."""
-        self.wanted = wanted
-        self._lay_out()
+        if wanted != self.wanted:
+            self.wanted = wanted
+            self._lay_out(keep=not wanted)
 
     def sort_next(self) -> None:
-        """Put the runs into the next order."""
+        """Put the runs into the next order, and show its first."""
         self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
-        self._lay_out()
+        self._lay_out(keep=False)
 
     @property
     def shown(self) -> list[RunEntry]:
@@ -82,26 +106,38 @@ class RunLines(Lines, Framed):
 
     def _tell(self, shown: int = 0) -> None:
         many = f"{shown:,} of {len(self.entries):,}" if self.wanted else f"{len(self.entries):,}"
+        many += "" if self.read else " so far"
         wanted = f" {clean(self.wanted)}" if self.wanted else ""
         self.entitle("6", "Runs", f"{many} · / filter{wanted} · s sort: {self.sort}")
 
-    def _lay_out(self) -> None:
-        self.rows = []
+    def _lay_out(self, *, keep: bool = True) -> None:
+        """Make the rows anew, the cursor on the row that it was on if that is to be kept."""
+        before = self.rows[self.cursor] if keep and self.cursor < len(self.rows) else None
         shown = self.shown
         self._tell(len(shown))
-        for entry in shown:
-            self.rows.append((entry, None))
-            if entry.key in self.opened and entry.measurements:
-                rungs = sorted({one.concurrency_limit for one in entry.measurements})
-                self.rows += [(entry, rung) for rung in (HEADING, *rungs)]
-        self.changed()
+        self.rows = [(entry, None) for entry in shown]
+        for at in reversed([at for at, entry in enumerate(shown) if entry.key in self.opened]):
+            if (whole := self.known(shown[at])) is not None and whole.measurements:
+                self.rows[at + 1 : at + 1] = [(whole, rung) for rung in (HEADING, *whole.rungs)]
+        self.changed(keep=keep)
+        if before is not None:
+            self._return_to(*before)
+        self.post_message(self.Moved(self, self.cursor))
+
+    def _return_to(self, entry: RunEntry, rung: int | None) -> None:
+        """Put the cursor back on a row, wherever it is now."""
+        same = (at for at, (one, other) in enumerate(self.rows) if other == rung and one.key == entry.key)
+        at = next(same, None)
+        if at is not None and at != self.cursor:
+            self.place(at)
 
     def action_choose(self) -> None:
-        """Open or close a run."""
+        """Open or close a run, and say so: what was measured of it may have to be read."""
         if self.rows:
             entry, _ = self.rows[self.cursor]
             self.opened ^= {entry.key}
             self._lay_out()
+            super().action_choose()
 
     def action_mark(self) -> None:
         """Mark the run under the cursor as A or B, or take the mark back; a third takes the place of the first."""
@@ -147,21 +183,22 @@ class RunLines(Lines, Framed):
             mark,
             (self.mark_of(entry), "accent strong"),
             (f" {sign} ", "dim"),
-            *badge,
             (fit(clean(entry.id), 14), "strong"),
             (f" {began}  ", "dim"),
             *([(fit(clean(entry.host), 12) + " ", "")] if wide else []),
             (fit(clean(entry.profile), 24 if wide else 20), "function"),
             (f"{dash(entry.best_tok_s):>8}", "strong"),
             (" tok/s best  " if wide else " best", "dim"),
-            (f"{len(entry.measurements)} measured" if width >= 130 else "", "dim"),
+            (fit(", ".join(f"{rung:,}" for rung in entry.rungs), 24) if width >= 130 else "", "dim"),
+            (" ", ""),
+            *badge,
             (clean(tags), "accent"),
             (f"  {clean(entry.note)}" if entry.note else "", ""),
         ]
 
     def empty(self) -> Sequence[Sequence[Span]]:
         """Say what would be here."""
-        if self.entries:
+        if self.entries and self.read:
             return [[], [(f"  no run holds {clean(self.wanted)!r}: esc takes the filter away", "dim")]]
         said = "nothing was measured yet: b in the cockpit measures" if self.read else "reading the journal…"
         return [[], [("  every run with what was measured of it", "dim")], [(f"  {said}", "dim")]]

@@ -1,0 +1,31 @@
+"""What a run of the journal was measured under, in a few lines for people."""
+
+from __future__ import annotations
+
+from console.domain.machine import kept, summary
+from console.journal.records import RunEntry
+from console.operations.likeness import UNKNOWN, model_of
+
+
+def told(entry: RunEntry) -> list[tuple[str, str]]:
+    """Return names and texts of what is known of a whole run: model, package, patches, git and machine."""
+    identity, model = entry.identity, model_of(entry)
+    patches = ", ".join(map(str, identity.get("patches_on") or ()))
+    loaded = str(identity.get("loaded") or "")
+    found = [
+        ("model", "" if model == UNKNOWN else model),
+        ("package", str(identity.get("package") or "")),
+        ("patches on", (f"{patches} ({loaded})" if loaded else patches) if patches else ""),
+        ("git", git_words(entry)),
+        ("machine", summary(kept(identity))),
+    ]
+    return [(name, text) for name, text in found if text]
+
+
+def git_words(entry: RunEntry) -> str:
+    """Return the commit and the files that differed from it."""
+    found = entry.identity.get("git")
+    if not isinstance(found, dict):
+        return str(found or "")
+    dirty = [str(one.get("path") if isinstance(one, dict) else one) for one in found.get("dirty") or ()]
+    return f"{str(found.get('commit') or '—')[:12]}, {'changed: ' + ', '.join(dirty) if dirty else 'clean'}"
