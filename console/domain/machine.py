@@ -106,7 +106,12 @@ def link_words(gpu: GpuState) -> tuple[str, bool]:
     return said, False
 
 
-_TOLD = ("index", "name", "power_enforced_w", "app_clock_mhz", "ecc", "mig", "pcie_gen_max", "pcie_width")
+_TOLD = (
+    "index", "name", "power_enforced_w", "power_requested_w", "app_clock_mhz", "app_mem_clock_mhz", "persistence", "ecc",
+    "mig", "pcie_gen_max", "pcie_width", "numa_node", "compute_mode", "vbios",
+)  # fmt: skip
+
+_TOLD_OF_HOST = ("driver", "cuda", "nccl", "kernel", "governor", "topology", "paths", "peers_ok")
 
 
 def kept(identity: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -117,7 +122,7 @@ def kept(identity: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def compact(kept: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a fingerprint decides, for a file that people read: no UUIDs, nothing unknown."""
-    found = {name: kept.get(name) for name in ("driver", "cuda", "nccl", "kernel", "governor", "topology", "paths")}
+    found = {name: kept.get(name) for name in _TOLD_OF_HOST}
     gpus = [{name: gpu.get(name) for name in _TOLD if gpu.get(name) is not None} for gpu in kept.get("gpus") or ()]
     return {name: value for name, value in {**found, "gpus": gpus}.items() if value not in (None, "", [], {})}
 

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import posixpath
 from collections.abc import Mapping
 from typing import Any
 
 from console.config.secrecy import REDACTED, is_secret, without_secret_values
 from console.domain.gpu import GpuReading
 from console.domain.run import Run
-from console.errors import ConsoleError
+from console.errors import ConsoleError, RemoteError
 from console.operations.desk import Desk
 from console.operations.machine import measured_under
+
+CODE_DEADLINE_S = 120.0
+"""The first look at an installed package reads all its bytes."""
 
 MOST_DIFF = 100_000
 """Characters of an uncommitted diff that are kept."""
 
-MODEL_FILES = (
-    "config.json",
-    "model.safetensors.index.json",
-    "generation_config.json",
-    "hf_quant_config.json",
-    "quantization_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
+MODELS_BESIDE = (
+    "tokenizer_path",
+    "tokenizer",
+    "chat_template",
+    "completion_template",
+    "hf_chat_template_name",
+    "speculative_draft_model_path",
+    "quantization_param_path",
 )
-"""What tells a model from another one of the same name without reading its weights."""
+"""Arguments that name files which change what is computed, beside the model's own."""
 
 
 async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
@@ -56,8 +57,9 @@ async def identity_of(desk: Desk, run: Run) -> dict[str, Any]:
         "versions": dict(run.versions),
         "package": None if snapshot.package is None else snapshot.package.version,
         "git": await _git(desk),
-        "model_files": await model_hashes(desk, resolved),
-        "caches": await _caches(desk),
+        **await model_prints(desk, resolved),
+        "caches": await caches(desk),
+        "code": await launch_code(desk),
         **machine,
         "gpus": [] if gpus is None else [_gpu(gpu) for gpu in gpus.gpus],
     }
@@ -121,18 +123,68 @@ async def uncommitted(desk: Desk) -> tuple[dict[str, str], str] | None:
     return hashes, without_secret_values(text)[:MOST_DIFF]
 
 
-async def model_hashes(desk: Desk, resolved: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hashes of the model's small files; empty when they are not on the host or cannot be read."""
-    if not (folder := model_folder(resolved)):
-        return {}
+async def model_prints(desk: Desk, resolved: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what the model's folder holds, also in the cache of a hub: hashes of small files, sizes of large ones.
+
+    Files that other arguments name stand under `argument_files`. One round trip; empty where the host cannot tell.
+    """
+    from console.operations import ways
+
+    empty: dict[str, dict[str, Any]] = {"model_files": {}, "model_sizes": {}, "argument_files": {}}
+    model = resolved.get("model_path") or resolved.get("model")
+    named = {"": model, **{key: resolved.get(key) for key in MODELS_BESIDE}}
+    places = {key: name for key, name in named.items() if isinstance(name, str) and name and (not key or name != model)}
+    profile = desk.profile
+    if profile is not None and ways.in_image(profile):
+        places = {key: "".join(ways.host_paths(profile, [name])[:1]) for key, name in places.items()}
+    env = profile.launch.env if profile is not None else {}
+    args = {
+        "models": sorted({name for name in places.values() if name}),
+        "env": {name: value for name, value in env.items() if isinstance(value, str) and not is_secret(name, value)},
+        "revision": str(resolved.get("revision") or ""),
+    }
     try:
-        said = (await desk.link.call("hash", {"paths": [posixpath.join(folder, name) for name in MODEL_FILES]})).result
-    except ConsoleError:
+        said = (await desk.link.call("model_print", args)).result if args["models"] else {}
+    except RemoteError:
+        return empty
+    found = empty
+    for key, name in places.items():
+        told = said.get(name) or {}
+        if not key:
+            found["model_files"], found["model_sizes"] = dict(told.get("hashes") or {}), dict(told.get("sizes") or {})
+            continue
+        facts = {
+            **(told.get("hashes") or {}),
+            **{file: f"{size} B" for file, size in (told.get("sizes") or {}).items()},
+        }
+        found["argument_files"] |= {f"{key} {file}": fact for file, fact in facts.items()}
+    return found
+
+
+async def launch_code(desk: Desk) -> dict[str, Any]:
+    """Return what beside versions and commit a launch would load: start-up files, stray code, variables of the host.
+
+    One round trip; empty where the host cannot tell, or where an image holds it all.
+    """
+    from console.operations import host, ways
+
+    if desk.profile is not None and ways.in_image(desk.profile):
         return {}
-    return {posixpath.basename(path): digest for path, digest in said.items() if isinstance(digest, str)}
+    python, env, cwd = host.launched_by(desk)
+    package = desk.package or desk.store.snapshot.package
+    args = {"python": python, "env": env, "cwd": cwd, "folder": package.folder if package is not None else ""}
+    try:
+        said = (await desk.link.call("launch_code", args, deadline_s=CODE_DEADLINE_S)).result
+    except RemoteError:
+        return {}
+    variables = said.get("environment") or {}
+    return {
+        **said,
+        "environment": {name: str(value) for name, value in variables.items() if not is_secret(name, value)},
+    }
 
 
-async def _caches(desk: Desk) -> dict[str, Any]:
+async def caches(desk: Desk) -> dict[str, Any]:
     """Return how warm the caches of compiled and tuned kernels are; empty on a host that cannot tell."""
     try:
         return dict((await desk.link.call("cache_warmth", {})).result)

@@ -9,34 +9,27 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from console.config.edit import edited, set_values, write_whole
 from console.config.paths import config_home
 from console.config.profiles import load_profile, parse_profile
 from console.domain.activity import Activity, Outcome
-from console.domain.machine import compact
-from console.domain.measurement import Measurement, SweepProgress
+from console.domain.measurement import SweepProgress
 from console.domain.profile import VIA_TABLES, Profile, Secret
 from console.domain.text import clean, counted, dash
 from console.errors import RefusedError, UsageError
 from console.operations.desk import Desk
-from console.operations.winner_fit import as_planned, must_be_rebuildable, sealed_sections
+from console.operations.winner_evidence import FRESH as FRESH
+from console.operations.winner_evidence import FRESH_REPEATS, definition_of, toml_plain
+from console.operations.winner_evidence import evidence as evidence_from
+from console.operations.winner_evidence import gpu_words as gpu_words
+from console.operations.winner_evidence import is_fresh as is_fresh
+from console.operations.winner_fit import as_planned, must_be_rebuildable
 
 if TYPE_CHECKING:
-    from console.journal.records import RunEntry, WriteEntry
-
-
-FRESH = 500
-"""First repeat of a fresh measurement: other prompts than those that it won with."""
-
-CLEAN = "none"
-"""In the place of uncommitted files: there were none."""
-
-FRESH_REPEATS = 3
+    from console.journal.records import RunEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ async def sealed(desk: Desk) -> Sealed:
     entry = await _measured_run(desk, profile)
     files = await _patch_files(desk, entry)
     must_be_rebuildable(entry, (file for some in files.values() for file in some))
-    found = _evidence(files, entry, await Journal().writes(limit=1000))
+    found = evidence_from(files, entry, await Journal().writes(limit=1000), {})
     rows = [
         f"{row['concurrency']:>6,}  {dash(row['output_tok_s'])} tok/s, {counted(len(row['repeats_tok_s']), 'repeat')}"
         for row in found.get("measured", ())
@@ -74,13 +67,6 @@ async def sealed(desk: Desk) -> Sealed:
     install = [f"{found['package']}{versions}"] if found.get("package") else []
     told = [f"run {entry.id} of {profile.name} on {entry.host}", *rows, *(patches or ["no patch"]), *install]
     return Sealed(entry.id, is_fresh(entry.measurements), (*told, *([found["gpus"]] if found.get("gpus") else ())))
-
-
-def is_fresh(measurements: Sequence[Measurement]) -> bool:
-    """Return whether every concurrency that was measured has enough untainted fresh repeats."""
-    rungs = {one.concurrency_limit for one in measurements}
-    fresh = [one.concurrency_limit for one in measurements if one.repeat >= FRESH and not one.tainted]
-    return bool(rungs) and all(fresh.count(rung) >= FRESH_REPEATS for rung in rungs)
 
 
 async def is_measured_afresh(desk: Desk) -> bool:
@@ -152,10 +138,11 @@ async def save_profile(
     from console.journal.book import Journal
 
     path = _path_of(name, overwrite)
+    files = await _patch_files(desk, entry)
+    definitions = {one: definition_of(desk, one) for one in files}
     found = {
-        **_evidence(await _patch_files(desk, entry), entry, await Journal().writes(limit=1000)),
+        **evidence_from(files, entry, await Journal().writes(limit=1000), definitions),
         **(evidence or {}),
-        "profile": sealed_sections(profile),
     }
     number = desk.store.begin(Activity(0, "profile save", clean(f"save {path.name}"), started_at=time.time()))
     if path.exists():
@@ -163,6 +150,7 @@ async def save_profile(
         set_values(path, {**_changes(plain_profile(profile)), ("winner",): found})
     else:
         write_whole(path, _new_text(profile, found).encode())
+    set_values(path, {("winner", "profile"): plain_profile(load_profile(path))})
     set_values(path, {("winner", "seal"): seal_of(load_profile(path))})
     desk.store.amend(number, outcome=Outcome.DONE, detail=clean(str(path)))
     return path
@@ -212,108 +200,17 @@ async def _patch_files(desk: Desk, entry: RunEntry) -> dict[str, tuple[str, ...]
     return {name: tuple(known[name].files) for name in names}
 
 
-def _evidence(files: Mapping[str, Sequence[str]], entry: RunEntry, writes: Sequence[WriteEntry]) -> dict[str, Any]:
-    identity = entry.identity
-    hashes: Mapping[str, str] = identity.get("hashes") or {}
-    git: Mapping[str, Any] = identity.get("git") or {}
-    found = {
-        "run": entry.id,
-        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-        "launched": datetime.fromtimestamp(entry.started_at, UTC).isoformat(timespec="seconds"),
-        "host": entry.host,
-        "badge": entry.badge,
-        "operator": identity.get("operator"),
-        "gpus": gpu_words(identity.get("gpus") or ()),
-        "package": identity.get("package"),
-        "commit": git.get("commit"),
-        "uncommitted": git["uncommitted"] or CLEAN if "uncommitted" in git else None,
-        "versions": identity.get("versions"),
-        "environment": identity.get("environment"),
-        "model_files": identity.get("model_files"),
-        "machine": compact(identity.get("machine") or {}),
-        "resolved": _toml_plain(identity.get("resolved") or {}),
-        "patch": _patches(files, identity, hashes, writes),
-        "fresh": is_fresh(entry.measurements) or None,
-        "measured": _measured(entry.measurements),
-    }
-    return {name: value for name, value in found.items() if value not in (None, "", [], {})}
+def seal_of(profile: Profile, tables: Mapping[str, Any] | None = None) -> str:
+    """Return the SHA-256 over a winner: what it launches and its evidence, whatever its comments and layout.
 
-
-def seal_of(profile: Profile) -> str:
-    """Return the SHA-256 over a winner: what it launches and its evidence, whatever its comments and layout."""
+    Args:
+        profile: The winner.
+        tables: What it launches, instead of what the file says now.
+    """
     evidence = {name: value for name, value in (profile.winner or {}).items() if name != "seal"}
-    whole = {**plain_profile(profile), "winner": evidence}
+    whole = {**(plain_profile(profile) if tables is None else tables), "winner": evidence}
     text = json.dumps(whole, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def gpu_words(gpus: Sequence[Mapping[str, Any]]) -> str:
-    """Return `8 × NVIDIA RTX PRO 6000, 600 W each`."""
-    if not gpus:
-        return ""
-    names = sorted({str(gpu.get("name") or "GPU") for gpu in gpus})
-    limits = sorted({gpu["power_limit_w"] for gpu in gpus if gpu.get("power_limit_w") is not None})
-    words = f"{len(gpus)} × {', '.join(names)}"
-    return words + (f", {' / '.join(f'{limit:g}' for limit in limits)} W each" if limits else "")
-
-
-def _patches(
-    files: Mapping[str, Sequence[str]],
-    identity: Mapping[str, Any],
-    hashes: Mapping[str, str],
-    writes: Sequence[WriteEntry],
-) -> list[dict[str, Any]]:
-    """Return each patch that was on, with its files' hashes before it and at launch."""
-    found = []
-    for name in identity.get("patches_on") or ():
-        rows = []
-        for shown in files.get(name, ()):
-            loaded = next((sha for path, sha in hashes.items() if path == shown or path.endswith("/" + shown)), "")
-            before = _before(name, shown, loaded, writes)
-            rows.append({"file": shown, "before_sha256": before, "at_launch_sha256": loaded})
-        found.append({"name": name, "files": [{k: v for k, v in one.items() if v} for one in rows]})
-    return found
-
-
-def _before(name: str, shown: str, loaded: str, writes: Sequence[WriteEntry]) -> str:
-    """Return the hash that our own write found, when it led to the bytes that were loaded."""
-    for write in writes:
-        if write.receipt.get("name") != name or write.receipt.get("verb") != "apply":
-            continue
-        for file, before, after, *_ in write.receipt.get("files", ()):
-            if (file == shown or str(file).endswith("/" + shown)) and (not loaded or after == loaded):
-                return str(before)
-    return ""
-
-
-def _measured(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """Return a row a concurrency: means over the untainted repeats, and each repeat's tok/s."""
-    rows = []
-    for concurrency in sorted({one.concurrency_limit for one in measurements}):
-        fit = [one for one in measurements if one.concurrency_limit == concurrency and not one.tainted]
-        fit = [one for one in fit if one.repeat >= FRESH] or fit  # what it was chosen by is too good by luck
-        speeds = [one.output_throughput_tok_s for one in fit if one.output_throughput_tok_s is not None]
-        if not speeds:
-            continue
-        row = {
-            "concurrency": concurrency,
-            "output_tok_s": round(fmean(speeds), 2),
-            "repeats_tok_s": [round(speed, 2) for speed in speeds],
-            "ttft_p50_ms": _mean([one.ttft_ms.p50_ms for one in fit]),
-            "itl_p50_ms": _mean([one.itl_ms.p50_ms for one in fit]),
-            "power_mean_w": _mean([one.power_mean_w for one in fit]),
-            "energy_j_per_token": _mean([one.energy_j_per_token for one in fit], 4),
-            "goodput_req_s": _mean([one.goodput_req_s for one in fit]),
-            "input_tokens": fit[0].protocol.get("input_tokens"),
-            "output_tokens": fit[0].protocol.get("output_tokens"),
-        }
-        rows.append({name: value for name, value in row.items() if value is not None})
-    return rows
-
-
-def _mean(values: Sequence[float | None], digits: int = 2) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(fmean(known), digits) if known else None
 
 
 def _new_text(profile: Profile, evidence: Mapping[str, Any]) -> str:
@@ -337,7 +234,7 @@ def plain_profile(profile: Profile) -> dict[str, Any]:
     for name in VIA_TABLES.values():
         launch[name] = _differing(getattr(profile.launch, name), getattr(base.launch, name))
     secret_args = {name: _told_secret(value) for name, value in profile.launch.secret_args.items()}
-    launch["args"] = {**_toml_plain(profile.launch.args), **secret_args}
+    launch["args"] = {**toml_plain(profile.launch.args), **secret_args}
     launch["env"] = {name: _told_secret(value) for name, value in profile.launch.env.items()}
     launch["env"] |= dict.fromkeys(profile.launch.unset, False)
     tables["launch"] = {name: value for name, value in launch.items() if value not in ("", {})}
@@ -360,7 +257,7 @@ def _differing(section: Any, base: Any) -> dict[str, Any]:
     values = {
         name: getattr(section, name) for name in section.__slots__ if getattr(section, name) != getattr(base, name)
     }
-    return {name: _toml_plain(value) for name, value in values.items() if value is not None}
+    return {name: toml_plain(value) for name, value in values.items() if value is not None}
 
 
 def _changes(tables: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
@@ -376,12 +273,3 @@ def _changes(tables: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
             else:
                 found[(name, key)] = inner
     return found
-
-
-def _toml_plain(value: Any) -> Any:
-    """Return a value as TOML can hold it: no null, no tuple."""
-    if isinstance(value, Mapping):
-        return {str(key): _toml_plain(inner) for key, inner in value.items() if inner is not None}
-    if isinstance(value, (list, tuple)):
-        return [_toml_plain(inner) for inner in value if inner is not None]
-    return value if isinstance(value, (str, int, float, bool)) else str(value)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from console.domain.measurement import Measurement
@@ -62,9 +62,10 @@ def must_be_rebuildable(entry: RunEntry, patched: Iterable[str]) -> None:
     """
     git: Mapping[str, Any] = entry.identity.get("git") or {}
     ours = tuple(patched)
+    code: Mapping[str, Any] = entry.identity.get("code") or {}
     theirs = [
         path
-        for path in git.get("uncommitted") or ()
+        for path in (*(git.get("uncommitted") or ()), *(code.get("edited") or ()))
         if not any(path == one or path.endswith(f"/{one}") for one in ours)
     ]
     if theirs:
@@ -75,31 +76,57 @@ def must_be_rebuildable(entry: RunEntry, patched: Iterable[str]) -> None:
         )
 
 
-def sealed_sections(profile: Profile) -> dict[str, Any]:
-    """Return what of a profile its evidence repeats, so that an edit after it was sealed can be named."""
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """One key of a sealed profile that is not as it was sealed."""
+
+    what: str
+    saved: object
+    now: object
+    gravity: str
+    """`decides` what is measured, or `may_matter`."""
+
+
+SECTIONS = {"launch.args": "argument", "launch.env": "environment", "bench": "bench", "engine": "[engine]",
+            "host": "[host]", "launch": "[launch]"}  # fmt: skip
+"""Tables that decide what is launched or measured, and what their keys are called."""
+
+ELSEWHERE = ("host.ssh", "host.nodes")
+"""Keys by which a winner is tried on another host."""
+
+
+def edits(profile: Profile, sealed: Mapping[str, Any]) -> list[Edited]:
+    """Return what of a profile is another than what its evidence repeats: in words, then and now."""
     from console.operations.winner import plain_profile
 
-    tables = plain_profile(profile)
-    launch = tables.get("launch") or {}
-    return {
-        "args": launch.get("args") or {},
-        "env": launch.get("env") or {},
-        "patches_on": list(profile.patches_on),
-        "bench": tables.get("bench") or {},
-    }
+    then, now = _flat(sealed), _flat(plain_profile(profile))
+    found = []
+    for key in dict.fromkeys((*then, *now)):
+        if then.get(key) == now.get(key):
+            continue
+        table, name = key
+        decides = (table in SECTIONS and ".".join(key) not in ELSEWHERE) or key == ("patches", "on")
+        word = (
+            f"[patches] {name}"
+            if table == "patches"
+            else f"{SECTIONS.get(table, f'[{table}]' if table else '')} {name}"
+        )
+        absent = ["none"] if table == "patches" else "none"
+        found.append(
+            Edited(word.strip(), then.get(key) or absent if table == "patches" else then.get(key, absent),
+                   now.get(key) or absent if table == "patches" else now.get(key, absent),
+                   "decides" if decides else "may_matter")
+        )  # fmt: skip
+    return found
 
 
-def edits(profile: Profile, sealed: Mapping[str, Any]) -> Sequence[tuple[str, object, object]]:
-    """Return what of a profile is another than what its evidence repeats: in words, then and now."""
-    found: list[tuple[str, object, object]] = []
-    now = sealed_sections(profile)
-    for section, word in (("args", "argument"), ("env", "environment"), ("bench", "bench")):
-        then, today = sealed.get(section) or {}, now[section]
-        found += [
-            (f"{word} {name}", then.get(name, "none"), today.get(name, "none"))
-            for name in dict.fromkeys((*then, *today))
-            if then.get(name) != today.get(name)
-        ]
-    if list(sealed.get("patches_on") or ()) != now["patches_on"]:
-        found.append(("[patches] on", sealed.get("patches_on") or ["none"], now["patches_on"] or ["none"]))
+def _flat(tables: Mapping[str, Any], above: str = "") -> dict[tuple[str, str], Any]:
+    """Return every value of a profile's tables by table and key; the values of `bench` may be tables themselves."""
+    found: dict[tuple[str, str], Any] = {}
+    for name, value in tables.items():
+        path = f"{above}.{name}" if above else name
+        if isinstance(value, Mapping) and above in ("", "launch"):
+            found |= _flat(value, path)
+        else:
+            found[above, name] = value
     return found

@@ -27,9 +27,11 @@ def drift_lines(found: Verification) -> list[str]:
 
     lines = [summary(found), ""]
     for one in found.drifts:
-        lines += [f"! {one.what}", f"    saved  {one.saved}", f"    now    {one.now}"]
+        sign, then = "!" if one in found.deciding else "·", "unknown" if one.saved is None else one.saved
+        lines += [f"{sign} {one.what}", f"    saved  {then}", f"    now    {one.now}"]
     if found.unknown:
-        lines += ["", f"not known, so not compared: {', '.join(found.unknown)}"]
+        told = [f"{what} ({found.reasons[what]})" if found.reasons.get(what) else what for what in found.unknown]
+        lines += ["", f"not known, so not compared: {', '.join(told)}"]
     return lines
 
 

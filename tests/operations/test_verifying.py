@@ -16,18 +16,16 @@ from console.errors import UsageError
 from console.inventory.git import git_state
 from console.operations import machine
 from console.operations.desk import Desk
+from console.operations.drifts import Found, check_machine, check_seal, check_uncommitted
 from console.operations.identity import uncommitted
 from console.operations.verifying import (
     Conclusion,
-    _check_machine,
-    _check_seal,
-    _check_uncommitted,
-    _Found,
     again,
     concluded,
     evidence_of,
 )
-from console.operations.winner import CLEAN, seal_of
+from console.operations.winner import seal_of
+from console.operations.winner_evidence import CLEAN
 from tests.bench.test_foreign import MINE
 from tests.journal.test_book import ONE
 from tests.local import desk
@@ -60,11 +58,11 @@ def test_a_seal_holds_what_is_launched_and_its_evidence_and_no_comments(tmp_path
 
 def test_a_broken_seal_is_a_drift_and_so_is_one_that_was_taken_off(tmp_path: Path) -> None:
     profile = parse_profile(TEXT, str(tmp_path / "won.toml"))
-    found = _Found()
-    _check_seal(profile, evidence_of(profile), found)
+    found = Found()
+    check_seal(profile, evidence_of(profile), found)
     assert [(one.what, one.saved) for one in found.drifts] == [("seal of the file", "missing")] and not found.unknown
-    found = _Found()
-    _check_seal(profile, {**evidence_of(profile), "seal": "0" * 64}, found)
+    found = Found()
+    check_seal(profile, {**evidence_of(profile), "seal": "0" * 64}, found)
     assert [drift.what for drift in found.drifts] == ["seal of the file"]
 
 
@@ -109,18 +107,23 @@ async def test_a_machine_that_changed_since_it_won_is_a_drift(monkeypatch: pytes
     async def looked(desk: object) -> MachineState:
         return now
 
+    async def sampled(desk: object) -> None:
+        return None
+
     monkeypatch.setattr(machine, "look_quietly", looked)
+    monkeypatch.setattr("console.operations.drifts._sample", sampled)
     saved = {"machine": compact(fingerprint(then))}
     assert "uuid" not in saved["machine"]["gpus"][0] and None not in saved["machine"]["gpus"][0].values()
-    found = _Found()
-    await _check_machine(cast(Any, None), saved, found)
+    found = Found()
+    await check_machine(cast(Any, None), saved, found)
     assert [(one.what, one.saved, one.now) for one in found.drifts] == [
         ("driver", "580.1", "590.2"),
+        ("power limit on GPU 0", "600 W", "450 W"),
         ("link lanes on GPU 0", "16", "8"),
     ]
-    old = _Found()
-    await _check_machine(cast(Any, None), {}, old)
-    assert old.unknown == ["machine's state"] and not old.drifts
+    old = Found()
+    await check_machine(cast(Any, None), {}, old)
+    assert set(old.unknown) == {"GPUs and power limits", "machine's state", "clocks held down"} and not old.drifts
 
 
 async def test_an_edit_by_hand_is_a_drift_and_kept_with_its_diff_without_secrets(desk: Desk, tmp_path: Path) -> None:
@@ -141,10 +144,10 @@ async def test_an_edit_by_hand_is_a_drift_and_kept_with_its_diff_without_secrets
     assert sorted(hashes) == ["a.py", "b.py", "patched.py"] and hashes["b.py"] == "deleted"
     assert "+two " in diff and token not in diff
     for then, drifted in ((CLEAN, ["uncommitted a.py", "uncommitted b.py"]), (hashes, []), (None, [])):
-        found = _Found()
-        await _check_uncommitted(desk, {} if then is None else {"uncommitted": then}, ("patched.py",), found)
+        found = Found()
+        await check_uncommitted(desk, {} if then is None else {"uncommitted": then}, ("patched.py",), found)
         assert [one.what for one in found.drifts] == drifted
-        assert found.unknown == (["uncommitted changes"] if then is None else [])
+        assert list(found.unknown) == (["uncommitted changes"] if then is None else [])
         assert found.checked == (["uncommitted changes"] if then is hashes else [])
 
 

@@ -11,8 +11,9 @@ from console.config.profiles import parse_profile
 from console.domain.profile import BenchSection
 from console.errors import RefusedError
 from console.journal.records import RunEntry
-from console.operations.verifying import _check_seal, _Found
-from console.operations.winner_fit import as_planned, edits, must_be_rebuildable, sealed_sections
+from console.operations.drifts import Found, check_seal
+from console.operations.winner import plain_profile, seal_of
+from console.operations.winner_fit import as_planned, edits, must_be_rebuildable
 from tests.journal.test_book import ONE
 
 BENCH = BenchSection(input_tokens=128, output_tokens=8)
@@ -83,10 +84,14 @@ def test_uncommitted_changes_that_no_patch_holds_are_refused_by_name() -> None:
     ],
 )
 def test_an_edit_of_a_sealed_profile_is_named(old: str, new: str, said: tuple[object, ...]) -> None:
-    sealed = sealed_sections(parse_profile(TEXT, "won.toml"))
+    sealed = plain_profile(parse_profile(TEXT, "won.toml"))
     assert edits(parse_profile(TEXT, "won.toml"), sealed) == []
     edited = parse_profile(TEXT.replace(old, new), "won.toml")
-    assert edits(edited, sealed) == [said]
-    found = _Found()
-    _check_seal(edited, {"seal": "0" * 64, "profile": sealed}, found)
-    assert [one.what for one in found.drifts] == ["seal of the file", said[0]]
+    assert [(one.what, one.saved, one.now) for one in edits(edited, sealed)] == [said]
+    seal = seal_of(edited, sealed)
+    found = Found()
+    check_seal(edited, {"seal": seal, "profile": sealed}, found)
+    assert [one.what for one in found.drifts] == [said[0]]
+    found = Found()
+    check_seal(edited, {"seal": "0" * 64, "profile": sealed}, found)  # its evidence was edited, too
+    assert [one.what for one in found.drifts] == [said[0], "evidence under [winner]"]

@@ -332,15 +332,18 @@ async def verify_winner(args: argparse.Namespace, desk: Desk, out: Output) -> in
         out.document(
             profile=found.profile,
             host=found.host,
-            drifts=[{"what": one.what, "saved": one.saved, "now": one.now} for one in found.drifts],
+            drifts=[
+                {"what": one.what, "saved": one.saved, "now": one.now, "gravity": one.gravity} for one in found.drifts
+            ],
             unknown=list(found.unknown),
+            reasons=dict(found.reasons),
             checked=list(found.checked),
         )
         return 3 if found.drifts else 0
     for one in found.drifts:
-        out.line(f"{one.what}: {one.saved} → {one.now}")
-    if found.unknown:
-        out.say(f"not known, so not compared: {', '.join(found.unknown)}")
+        out.line(one.said)
+    for what in found.unknown:
+        out.say(f"not known, so not compared: {what}: {found.reasons.get(what) or 'not told'}")
     out.say(summary(found))
     return 3 if found.drifts else 0
 
