@@ -161,14 +161,16 @@ def reading_of(run: Run, patterns: Sequence[str] = (), offset: int = 0) -> Readi
 
 
 async def read_through(desk: Desk, run: Run, patterns: Sequence[str] = ()) -> Reading:
-    """Read a run's log: its first megabytes, and the end where it is longer than those."""
+    """Read a run's log: its first megabytes, those before a rotation too, and the end where it is longer than those."""
     reading = reading_of(run, patterns)
     try:
-        head = await desk.link.call("read_log", {"path": run.log, "offset": 0, "length": HEAD_BYTES})
+        head = await desk.link.call("read_log", {"path": run.log, "offset": 0, "length": HEAD_BYTES, "beside": run.log})
     except RemoteError as error:
         if error.kind == "enoent":
             return reading
         raise
+    if run.log.startswith(f"{run.folder}/"):  # elsewhere it may be that of a server before
+        await _read_before(desk, run, reading, str(head.result.get("older") or ""))
     reading.inode = int(head.result["inode"])
     await reading.absorb(head.body)
     if int(head.result["size"]) > HEAD_BYTES + TAIL_BYTES:
@@ -179,6 +181,20 @@ async def read_through(desk: Desk, run: Run, patterns: Sequence[str] = ()) -> Re
         reading.parser = LogParser(adapter.grammar(), offset=reading.offset, utc_offset_s=run.utc_offset_s)
         await reading.absorb(tail.body[start:])
     return reading
+
+
+async def _read_before(desk: Desk, run: Run, reading: Reading, older: str) -> None:
+    """Read the start-up in the oldest file that rotations have left of a log."""
+    oldest = ""
+    while older:
+        oldest = older
+        asked = {"path": older, "offset": 0, "length": 1, "beside": run.log}
+        older = str((await desk.link.call("read_log", asked)).result.get("older") or "")
+    if oldest:
+        first = await desk.link.call("read_log", {"path": oldest, "offset": 0, "length": HEAD_BYTES})
+        await reading.absorb(first.body)
+        reading.take(reading.parser.close())
+        reading.offset, reading.parser = 0, reading_of(run).parser
 
 
 def run_with(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from console.domain.run import Run, RunPhase
 from console.errors import UsageError
 from console.journal.book import Journal
 from console.journal.recordings import KeptMark, keep_marks
-from console.operations import log_filter, log_marks, log_stretch
+from console.operations import log_filter, log_marks, log_stretch, running
 from console.operations.desk import Desk
 from console.operations.following import Batch, batches
 from console.operations.log_stretch import Stretch
@@ -63,6 +64,20 @@ async def test_a_file_that_is_gone_is_said_to_be(local_link: HostLink, tmp_path:
         await log_stretch.around(desk, run, 2000, known.file)
     with pytest.raises(UsageError, match="not on the host any more"):
         await wanted(desk, run, "line", 2000, -1, known)
+
+
+@pytest.mark.parametrize("way", ["rename", "copytruncate"])
+async def test_a_start_up_is_read_where_a_rotation_has_put_it(local_link: HostLink, tmp_path: Path, way: str) -> None:
+    ready = "[2026-12-03 05:00:09] The server is fired up and ready to roll!\n"
+    (log := tmp_path / "server.log").write_text(f"[2026-12-03 05:00:01] proof of a patch\n{ready}")
+    rotate(log, "rename")
+    (tmp_path / "server.log.1").rename(tmp_path / "server.log.2")
+    rotate(log, way)
+    reading = await running.read_through(Desk(local_link), run_of(log), ("proof of a patch",))
+    assert reading.watch.ready and reading.evidence == {"proof of a patch"}
+    assert reading.offset == log.stat().st_size and reading.last_lines[-1] == "new line 000399"
+    strangers = replace(run_of(log), folder=str(tmp_path / "run"))
+    assert not (await running.read_through(Desk(local_link), strangers)).watch.ready
 
 
 async def wanted(desk: Desk, run: Run, words: str, edge: int, way: int, known: Stretch) -> Stretch:
