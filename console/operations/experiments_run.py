@@ -176,8 +176,9 @@ class Work:
             yield told
         except ConsoleError as error:
             detail = error.one_line()
-            await self.diary("error", {"error": detail}, "")
-            self.state(error=detail)
+            where = error.title if isinstance(error, StepError) else ""  # what was being started is not any more
+            await self.diary("error", {"error": detail}, where)
+            yield self.state(error=detail)
             raise
         finally:
             self.desk.store.amend(number, outcome=outcome, detail=clean(detail), ms=(time.monotonic() - began) * 1000)

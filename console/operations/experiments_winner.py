@@ -12,12 +12,13 @@ from console.domain.experiment import ExperimentState, Rated
 from console.errors import DriftError, RefusedError
 from console.experiments.report import state_of
 from console.journal.book import Journal
-from console.operations import experiments
+from console.operations import experiments, patches
 from console.operations.desk import Desk
 from console.operations.winner import save_profile
+from console.operations.winner_fit import must_be_rebuildable
 
 
-async def save_winner(desk: Desk, experiment: str, name: str, *, overwrite: bool = False) -> Path:
+async def save_winner(desk: Desk, experiment: str, name: str, *, overwrite: bool = False, dirty: bool = False) -> Path:
     """Save the winner of an experiment as a profile of the operator's own.
 
     Args:
@@ -25,9 +26,10 @@ async def save_winner(desk: Desk, experiment: str, name: str, *, overwrite: bool
         experiment: Its id, name or file.
         name: Of the profile.
         overwrite: Edit an existing file; its comments stay.
+        dirty: Seal the hashes of uncommitted changes that no patch of it holds, instead of refusing them.
 
     Raises:
-        RefusedError: Nothing won, or it did not win again.
+        RefusedError: Nothing won, it did not win again, or nobody could rebuild it.
         DriftError: The file says something else than what was measured.
     """
     entry = await experiments.entry_of(experiment, host=desk.link.host.name)
@@ -54,6 +56,10 @@ async def save_winner(desk: Desk, experiment: str, name: str, *, overwrite: bool
     run = await Journal().run(f"{entry.host}:{outcome.runs[-1]}")
     if run is None:
         raise RefusedError(f"experiment {entry.id}: run {outcome.runs[-1]} of {told.winner} is not in the journal")
+    if not dirty:
+        on = [str(one) for one in run.identity.get("patches_on") or ()]
+        known = await patches.statuses(desk, on) if on else ()
+        must_be_rebuildable(run, (file for status in known for file in status.files))
     profile = replace(arm.profile, bench=replace(spec.bench, repeats=max(spec.repeats, 3)), path="")
     return await save_profile(desk, profile, run, name, overwrite=overwrite, evidence=_evidence(told, fresh))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from console.cli.experiment_text import arm_lines, confirmed_line, document, ledger_lines, plan_lines
 from console.domain.experiment import Verdict
-from console.errors import UsageError
+from console.errors import ConsoleError, UsageError
 from console.operations.experiment_words import left_words
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
             one.add_argument("--again", action="store_true", help="although one is unfinished on this host")
         if name == "save":
             one.add_argument("name", metavar="NAME")
-            one.add_argument("--overwrite", action="store_true")
+            one.add_argument("--overwrite", action="store_true", help="replace an own profile of that name")
+            one.add_argument("--dirty", action="store_true", help="although uncommitted changes are in no patch of it")
 
 
 async def _base_first(args: argparse.Namespace) -> None:
@@ -209,7 +211,7 @@ async def save(args: argparse.Namespace, desk: Desk, out: Output) -> int:
     """Save the winner as a profile of the operator's own."""
     from console.operations.experiments_winner import save_winner
 
-    path = await save_winner(desk, args.file, args.name, overwrite=args.overwrite)
+    path = await save_winner(desk, args.file, args.name, overwrite=args.overwrite, dirty=args.dirty)
     if out.json:
         out.document(path=str(path))
     else:
@@ -247,20 +249,25 @@ async def new(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
 
 
 async def _followed(states: Any, out: Output) -> int:
-    """Narrate an experiment and print what came of it."""
+    """Narrate an experiment and print what came of it; one that failed has its document, too, and then its fault."""
     said, settled = "", set()
     told: ExperimentState | None = None
-    async with aclosing(states) as steps:
-        async for told in steps:
-            if told.step and told.step != said:
-                said = told.step
-                place = f"{told.done + 1} of {max(told.planned, told.done + 1)}: " if told.planned else ""
-                left = f" ({left_words(told.left_s)})" if told.left_s is not None else ""
-                out.say(place + told.step + left)
-            for arm in told.outcomes:
-                if arm.against and arm.verdict is not Verdict.OPEN and arm.name not in settled:
-                    settled.add(arm.name)
-                    out.say(f"{arm.name}: {arm.verdict}{f': {arm.reason}' if arm.reason else ''}")
+    try:
+        async with aclosing(states) as steps:
+            async for told in steps:
+                if told.step and told.step != said:
+                    said = told.step
+                    place = f"{told.done + 1} of {max(told.planned, told.done + 1)}: " if told.planned else ""
+                    left = f" ({left_words(told.left_s)})" if told.left_s is not None else ""
+                    out.say(place + told.step + left)
+                for arm in told.outcomes:
+                    if arm.against and arm.verdict is not Verdict.OPEN and arm.name not in settled:
+                        settled.add(arm.name)
+                        out.say(f"{arm.name}: {arm.verdict}{f': {arm.reason}' if arm.reason else ''}")
+    except ConsoleError as error:
+        if told is not None and out.json:
+            out.document(**document(replace(told, error=told.error or error.one_line())))
+        raise
     assert told is not None
     _tell(told, out)
     return EXITS[told.verdict]
