@@ -16,7 +16,7 @@ from console.cli.verbs import experiment as verb
 from console.errors import ConsoleError, RefusedError
 from console.journal.book import Journal
 from console.journal.records import RunEntry
-from console.operations import experiments_winner
+from console.operations import experiments_winner, patches
 from console.operations.desk import Desk
 from tests.experiments.conftest import World, desk_on, story
 
@@ -92,7 +92,7 @@ async def test_a_winner_of_code_that_no_patch_holds_is_not_saved_unless_it_is_as
         saved.append(name)
         return Path(f"/{name}.toml")
 
-    monkeypatch.setattr(experiments_winner.patches, "statuses", statuses)
+    monkeypatch.setattr(patches, "statuses", statuses)
     monkeypatch.setattr(experiments_winner, "save_profile", keep)
     with pytest.raises(RefusedError, match=r"no patch of its profile holds: srt/by_hand\.py"):
         await verb.save(words(file, name="mine", overwrite=False, dirty=False), desk, output())
