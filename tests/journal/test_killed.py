@@ -60,7 +60,8 @@ async def read(journal: Journal) -> None:
             entry = await journal.run(f"{line.host}:{line.id}")
             assert entry is not None and entry.measured >= line.measured
             assert all(len(one["rows"]) == 300 for one in await requests_of(journal, line.host, line.id))
-            assert all(len(one["power"]) == 100 for one in await recorded(journal, line.host, line.id))
+            whole = await recorded(journal, line.host, line.id)
+            assert all(len(one["power"]) == 100 and one["course"] for one in whole)
             for kept in await recordings.blocks_of(journal, line.host, line.id):
                 kept.block()
             await experiments.find(journal, line.host)
