@@ -70,11 +70,13 @@ class Reading:
     adapter: Engine | None = None
     progress: starting.Progress = field(default_factory=starting.Progress)
     usual: Usual = field(default_factory=Usual)
+    adopted: bool = False
+    """Whether it was started otherwise: a rotation may have put its start-up among logs of servers before it."""
 
     @property
     def by_http(self) -> bool:
         """Whether HTTP decides that the server is ready, since its log need not say it."""
-        return self.adapter is not None and self.adapter.ready_by_http
+        return self.adopted or (self.adapter is not None and self.adapter.ready_by_http)
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -157,7 +159,8 @@ def reading_of(run: Run, patterns: Sequence[str] = (), offset: int = 0) -> Readi
     """Return a reading that has seen nothing of the run's log yet."""
     adapter = engine(run.engine)
     parser = LogParser(adapter.grammar(), offset=offset, utc_offset_s=run.utc_offset_s)
-    return Reading(adapter.watch(), parser, tuple(patterns), offset=offset, adapter=adapter)
+    adopted = not run.launched
+    return Reading(adapter.watch(), parser, tuple(patterns), offset=offset, adapter=adapter, adopted=adopted)
 
 
 async def read_through(desk: Desk, run: Run, patterns: Sequence[str] = ()) -> Reading:
@@ -169,7 +172,7 @@ async def read_through(desk: Desk, run: Run, patterns: Sequence[str] = ()) -> Re
         if error.kind == "enoent":
             return reading
         raise
-    if run.log.startswith(f"{run.folder}/"):  # elsewhere it may be that of a server before
+    if run.folder and run.log.startswith(f"{run.folder}/"):  # elsewhere it may be that of a server before
         await _read_before(desk, run, reading, str(head.result.get("older") or ""))
     reading.inode = int(head.result["inode"])
     await reading.absorb(head.body)
@@ -238,7 +241,8 @@ def run_with(
         failure = None
     ready_at = _ready_at(watch, fresh)
     if ready_at is None and was_ready:
-        ready_at = run.ready_at or (fresh.started_at + noted_s if noted_s is not None else time.time())
+        seen_s = None if reading.adopted else time.time()
+        ready_at = run.ready_at or (fresh.started_at + noted_s if noted_s is not None else seen_s)
     known = replace(
         fresh,
         phase=phase,

@@ -52,6 +52,18 @@ def hang(after_s: float, more: str = "") -> Run:
     return running.run_with(run, state(time=last + after_s, log_mtime=last), reading)
 
 
+def test_of_an_adopted_server_http_says_that_it_is_ready_and_nobody_when() -> None:
+    told = state()
+    told["record"]["adopted"] = True
+    run = running.run_of(told)
+    for answer, phase in ((readiness.OK, RunPhase.READY), (readiness.REFUSED, RunPhase.STARTING)):
+        now = running.run_with(run, told, running.reading_of(run), answers=answer)
+        assert (now.phase, now.ready_at) == (phase, None)
+    ours = running.run_of(state())
+    unsaid = running.run_with(ours, state(), running.reading_of(ours), answers=readiness.OK)
+    assert unsaid.phase is RunPhase.STARTING, "of one that was launched here the log says it"
+
+
 def test_a_silent_init_is_an_alarm_after_minutes_only() -> None:
     assert hang(60).phase is RunPhase.STARTING and hang(60).stall is None
     stalled = hang(600)
