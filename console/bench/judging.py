@@ -23,6 +23,8 @@ LAG_SHARE = 0.3
 
 BUSY_SHARE = 0.9
 
+REASONS_TOLD = 3
+
 PAUSE_S, PAUSE_SHARE = 0.5, 0.02
 """A client that once stood still for longer than both, the second a share of the window, made a number of its own."""
 
@@ -178,14 +180,17 @@ def _taints(
 
 
 def _failures(result: Mapping[str, Any]) -> Sequence[str]:
-    """Return what failed, by its most frequent reason, and what was not sent after that."""
+    """Return what failed, the reasons as they came first, and what was not sent after that."""
     if not result["failed"]:
         return ()
-    reason = max(result["errors"], key=result["errors"].get)
-    others = len(result["errors"]) - 1
-    more = f" (and {others} other reasons)" if others > 1 else " (and another reason)" * others
-    unsent = f"; {result['unsent']:,} were never sent" if result["unsent"] else ""
-    return (f"{result['failed']:,} of {result['requests']:,} requests failed: {reason}{more}{unsent}",)
+    errors: Mapping[str, int] = result["errors"]
+    reasons = list(errors) if len(errors) == 1 else [f"{count:,} × {reason}" for reason, count in errors.items()]
+    if len(reasons) > REASONS_TOLD:
+        reasons[REASONS_TOLD:] = [
+            f"{len(reasons) - REASONS_TOLD} more {'kind' if len(reasons) == REASONS_TOLD + 1 else 'kinds'}"
+        ]
+    unsent = f"; {result['unsent']:,} {_were(result['unsent'])} never sent" if result["unsent"] else ""
+    return (f"{result['failed']:,} of {result['requests']:,} requests failed: {', '.join(reasons)}{unsent}",)
 
 
 def _lengths(plan: LoadPlan, result: Mapping[str, Any]) -> str:
@@ -195,11 +200,15 @@ def _lengths(plan: LoadPlan, result: Mapping[str, Any]) -> str:
         f"{reasons[word]:,} {said}"
         for word, said in (
             ("stop", "ended at a stop token, so ignore_eos was not heeded"),
-            ("length", "were cut at a limit of the server's"),
+            ("length", f"{_were(reasons.get('length', 0))} cut at a limit of the server's"),
         )
         if reasons.get(word)
     ]
     return f"{result['wrong_length']:,} answers did not have {wanted}" + (f": {', '.join(why)}" if why else "")
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _stalls(result: Mapping[str, Any]) -> Sequence[str]:

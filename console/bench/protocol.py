@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from console.domain.text import clean
+from console.domain.text import clean, counted
 from console.engines.registry import engine
 from console.telemetry.sources import EngineSources
 
@@ -40,7 +40,7 @@ async def wait_idle(sources: EngineSources, patience_s: float = IDLE_PATIENCE_S)
         calm = calm + 1 if not busy else 0
         if calm >= 2:
             return ""
-        last = f"{int(busy)} other requests were in flight"
+        last = f"{counted(int(busy), 'other request')} {'was' if busy == 1 else 'were'} in flight"
         await asyncio.sleep(POLL_S)
     return last
 

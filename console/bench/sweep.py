@@ -89,7 +89,7 @@ class Sweep:
         yield self.progress
 
     async def _one(self, concurrency: int, repeat: int) -> AsyncGenerator[SweepProgress, None]:
-        self.progress = replace(self.progress, current=concurrency, repeat=repeat, live_tok_s=None)
+        self.progress = replace(self.progress, current=concurrency, repeat=repeat - self.first_repeat, live_tok_s=None)
         yield self._step("waiting for idle")
         idle = await wait_idle(self._sources)
         yield self._step("flushing")

@@ -72,6 +72,7 @@ class SweepProgress:
     current: int | None = None
     """Concurrency being measured."""
     repeat: int = 0
+    """0 for the first of this ladder, wherever its seeds begin."""
     step: str = ""
     """`waiting for idle`, `flushing`, `warming up`, `measuring`."""
     fraction: float | None = None

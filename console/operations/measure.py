@@ -139,7 +139,11 @@ async def _measured(
                     window = ladder.windows[kept]
                     one = machine.marked(progress.done[kept], identity, _within(samples, window))
                     done.append(one)
-                    await _keep(desk, journal, one, window, samples, ladder.loads[kept])
+                    try:
+                        await _keep(desk, journal, one, window, samples, ladder.loads[kept])
+                    except ConsoleError:
+                        yield replace(progress, done=tuple(done))  # what took minutes is told, if it cannot be kept
+                        raise
                     kept += 1
                 yield replace(progress, done=tuple(done))
 

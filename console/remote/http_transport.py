@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpcore
 import httpx
 
-from console.errors import ConsoleError
+from console.errors import ConsoleError, RemoteError
 
 if TYPE_CHECKING:
     from console.remote.channel import Socket
@@ -23,6 +23,7 @@ CONNECTIONS = 16
 """Sockets of one client; the console asks little, load is generated on the host."""
 
 KEEPALIVE_S = 30.0
+IPV4_LOOPBACK = "127.0.0.1"
 
 
 class LinkStream(httpcore.AsyncNetworkStream):
@@ -72,7 +73,20 @@ class LinkBackend(httpcore.AsyncNetworkBackend):
         """Open a stream from the host to one of its ports."""
         with _mapped(httpcore.ConnectTimeout, httpcore.ConnectError):
             async with asyncio.timeout(timeout):
-                return LinkStream(await self._link.socket(host.strip("[]"), port))
+                return LinkStream(await self._socket(host.strip("[]"), port))
+
+    async def _socket(self, address: str, port: int) -> Socket:
+        """Dial; this host's IPv6 loopback where nothing is at its IPv4 one: a uvicorn with `--host ::` is at that alone."""
+        try:
+            return await self._link.socket(address, port)
+        except (RemoteError, ConnectionRefusedError):
+            if address != IPV4_LOOPBACK:
+                raise
+            try:
+                return await self._link.socket("::1", port)
+            except (RemoteError, OSError):
+                pass
+            raise
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -38,8 +38,8 @@ class Engine:
     arrived: list[float] = field(default_factory=list)
     """When each request came, `time.perf_counter`."""
 
-    async def start(self, port: int = 0) -> asyncio.Server:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", port, backlog=2048)
+    async def start(self, port: int = 0, host: str = "127.0.0.1") -> asyncio.Server:
+        server = await asyncio.start_server(self._serve, host, port, backlog=2048)
         self.port = server.sockets[0].getsockname()[1]
         return server
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from console.bench.load.http import Events
 from console.bench.load.requests import Plan
 from console.bench.loading import LoadError, LoadPlan, LoadProgress, load
 from console.bench.metrics import requests_of
+from console.remote.http import http_client
 from console.remote.link import HostLink
 from tests.bench.engine import Engine
 
@@ -109,6 +111,35 @@ async def test_a_server_that_is_not_there(link: HostLink) -> None:
     with pytest.raises(LoadError) as caught:
         await run(link, replace(PLAN, port=9))
     assert "onnect" in caught.value.detail
+
+
+async def test_a_server_at_the_ipv6_loopback_alone_is_found_by_load_and_questions(link: HostLink) -> None:
+    engine = Engine()
+    try:
+        server = await engine.start(host="::1")
+    except OSError:
+        pytest.skip("no IPv6 here")
+    async with server, http_client(link, engine.port) as client:
+        assert (await client.get("/get_load")).status_code == 200
+        result, _ = await run(link, replace(PLAN, port=engine.port, api="completions"))
+    assert (result["completed"], result["failed"]) == (32, 0) and engine.asked[0]["model"] == "pretend"
+
+
+def test_too_few_open_files_are_told_before_a_server_is_asked() -> None:
+    plan = '{"port":9,"concurrency":1024,"requests":4,"input_tokens":8,"output_tokens":8}'
+    words = [
+        "sh",
+        "-c",
+        'ulimit -n 256; exec "$0" "$@"',
+        sys.executable,
+        "-m",
+        "console.bench.load.run",
+        "--plan",
+        plan,
+    ]
+    said = json.loads(subprocess.run(words, capture_output=True, cwd=ROOT, timeout=30, check=True).stdout)
+    assert said["kind"] == "fault"
+    assert said["reason"].startswith("1024 connections need 1056 open files, and the host allows this login 256")
 
 
 async def test_a_request_without_end_is_given_up(link: HostLink, engine: Engine) -> None:

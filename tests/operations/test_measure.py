@@ -171,6 +171,21 @@ async def test_without_a_ready_server_nothing_is_measured(desk: Desk, engine: En
     assert not engine.asked and not await Journal().runs()
 
 
+async def test_a_measurement_that_cannot_be_kept_is_shown_before_the_fault(
+    desk: Desk, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object, **__: object) -> int:
+        raise ConsoleError("the journal cannot be used", "the disk is full")
+
+    monkeypatch.setattr(Journal, "record_measurement", full)
+    shown: list[int] = []
+    with pytest.raises(ConsoleError, match="cannot be used"):
+        async for progress in sweep(desk):
+            shown = [one.completed for one in progress.done]
+    assert shown == [8] and len(engine.asked) == 10  # no further rung
+    assert desk.store.snapshot.activities[-1].outcome is Outcome.FAILED
+
+
 async def test_closing_ends_the_load_and_says_cancelled(desk: Desk, engine: Engine) -> None:
     engine.pace_s = 0.5
     async with asyncio.timeout(30), aclosing(sweep(desk, concurrency=(4,))) as steps:  # type: ignore[type-var]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from array import array
 from typing import Dict, List, Optional, Set
@@ -173,7 +174,7 @@ class Phase:
         except Broken as error:
             answer.error = str(error)
         except OSError as error:
-            answer.error = error.strerror or str(error) or type(error).__name__
+            answer.error = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
         return answer
 
     async def _once_or_twice(self, connection: Connection, body: bytes) -> Answer:

@@ -86,8 +86,10 @@ async def run_ladder(args: argparse.Namespace, desk: Desk, out: Output) -> int:
 
 
 def _say_step(progress: SweepProgress, said: str, out: Output) -> str:
-    """Narrate each new step once."""
+    """Narrate each new step once, and every ten seconds of a silence."""
     step = f"concurrency {progress.current}, repeat {progress.repeat + 1}: {progress.step}" if progress.current else ""
+    if silent_s := int(progress.silent_s // QUIET_S * QUIET_S):
+        step += f", nothing has come for {silent_s} s"
     if step and step != said:
         out.say(step)
     return step or said
@@ -106,6 +108,7 @@ def _say_knee(progress: SweepProgress, out: Output) -> None:
         out.say("no saturation knee: the speed grew up to the last rung")
 
 
+QUIET_S = 10.0
 COLUMNS = ("conc", "tok/s", "req/s", "TTFT p50", "p99 ms", "ITL p50", "p99 ms", "mean W", "J/token", "failed")
 
 

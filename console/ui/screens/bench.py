@@ -27,6 +27,9 @@ from console.ui.widgets.plot_pane import PlotPane
 from console.ui.widgets.status import Status
 from console.ui.worker import is_open, launch, owner
 
+QUIET_S = 5.0
+"""A silence of the server that is worth a word: a prefill alone is shorter, mostly."""
+
 Columns = tuple[tuple[str, int], ...]
 
 NARROW: Columns = (
@@ -80,6 +83,12 @@ def cells(done: Sequence[Measurement]) -> list[str]:
     ]
 
 
+def troubles(sweep: SweepProgress) -> list[str]:
+    """Return what is wrong with the load under way."""
+    found = [f"{sweep.failed:,} failed"] if sweep.failed else []
+    return [*found, f"nothing has come for {sweep.silent_s:.0f} s"] if sweep.silent_s >= QUIET_S else found
+
+
 class LadderTable(Lines):
     """One row a concurrency, filling in."""
 
@@ -122,7 +131,8 @@ class LadderTable(Lines):
             spans += [(f"{'—':>{size}}{gap}", "dim") for _, size in head[1:]]
         if current:
             spans += [(" ", ""), *bar(sweep.fraction, 8, "info"), (f" {clean(sweep.step)}", "info")]
-            spans.append((f" {sweep.repeat} of {sweep.repeats}" if sweep.repeats > 1 else "", "dim"))
+            spans += [(f" {text}", "warn") for text in troubles(sweep)]
+            spans.append((f" {sweep.repeat + 1} of {sweep.repeats}" if sweep.repeats > 1 else "", "dim"))
         elif tainted:
             spans.append((f"! {clean('; '.join(tainted))}", "warn"))
         return spans
