@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -135,63 +136,82 @@ async def reproduce(desk: Desk, *, force: bool = False) -> AsyncIterator[Again |
         RefusedError: Something has drifted, or a server runs already that is not this profile's.
         ReadOnlyError: The console may only look.
     """
+    desk.must_profile()
+    desk.must_write("profile reproduce")
+    standing = "nothing was changed on the host"
+    try:
+        async with aclosing(_reproduced(desk, force)) as parts:
+            async for part, standing in parts:  # noqa: B007 (said below)
+                if part:
+                    yield part
+    except (ConsoleError, asyncio.CancelledError, GeneratorExit):
+        desk.say(f"not finished, nothing is concluded: {standing}")
+        raise
+
+
+async def _reproduced(desk: Desk, force: bool) -> AsyncGenerator[tuple[Again | str, str], None]:
+    """Yield what `reproduce` does, each with how the host stands from there on."""
     from console.operations import server
 
     profile = desk.must_profile()
-    desk.must_write("profile reproduce")
     saved = evidence_of(profile)
+    standing = "nothing was changed on the host"
     found = await verify(desk)
-    _refuse(desk, found, force, "nothing was changed on the host")
+    _refuse(desk, found, force)
     if any(one.mendable for one in found.drifts):
-        yield "turning the profile's patches on, others off"
+        yield "turning the profile's patches on, others off", "its patches may be turned on (tokwatt patch undo)"
         await _patches_as_sealed(desk, force)
+        standing = "the patches are as the profile has them (tokwatt patch undo), nothing was launched"
+        yield "", standing
         found = await verify(desk)
-        _refuse(
-            desk, found, force, "the patches are as the profile has them now (tokwatt patch undo); nothing was launched"
-        )
+        _refuse(desk, found, force)
     for one in found.drifts:
-        yield f"drifted: {one.said}"
+        yield f"drifted: {one.said}", standing
     run = await server.status(desk)
-    fresh = run is None or run.phase not in UP
-    yield (
-        "starting the server"
-        if fresh or run is None
-        else f"restarting the server: run {run.id} of {run.profile or run.engine} is stopped"
-    )
-    run = await (server.start(desk) if fresh else server.restart(desk))
+    if run is None or run.phase not in UP:
+        yield "starting the server", "a launch was begun: tokwatt serve status"
+        run = await server.start(desk)
+    else:
+        word = f"run {run.id} of {run.profile or run.engine}"
+        yield (
+            f"restarting the server: {word} is stopped",
+            f"{word} was stopped, or is about to be: tokwatt serve status",
+        )
+        run = await server.restart(desk)
+    yield "", f"run {run.id} was launched as {profile.name}: tokwatt serve status"
     run = await server.wait_ready(desk, run, deadline_s=READY_S)
-    yield f"measuring run {run.id}"
+    standing = f"run {run.id} was launched as {profile.name} and goes on"
+    yield f"measuring run {run.id}", standing
     done: tuple[Measurement, ...] = ()
     async with aclosing(_measured(desk, saved)) as steps:
         async for progress in steps:
             done = progress.done
             if progress.current:
-                yield f"concurrency {progress.current}, repeat {progress.repeat + 1}: {progress.step}"
+                yield f"concurrency {progress.current}, repeat {progress.repeat + 1}: {progress.step}", standing
     for row in saved.get("measured") or ():
-        yield again(row, done)
+        yield again(row, done), standing
 
 
-def _refuse(desk: Desk, found: Verification, force: bool, left: str) -> None:
+def _refuse(desk: Desk, found: Verification, force: bool) -> None:
     """Refuse what cannot be rebuilt; another protocol measures something else, whatever is asked.
 
     Args:
         desk: Whose host.
         found: What has drifted.
         force: Whether the operator knows of it.
-        left: How the host stands, in words.
     """
     name = f"{desk.link.host.name}: {found.profile}"
     standing = [one for one in found.deciding if not one.mendable]
     if other := [one for one in standing if one.what.startswith("bench ")]:
         raise RefusedError(
             f"{name} would be measured by another protocol than it won by",
-            f"{'; '.join(one.said for one in other)}; {left}",
+            "; ".join(one.said for one in other),
             "set [bench] back to what was sealed",
         )
     if standing and not force:
         raise RefusedError(
             f"{name} cannot be rebuilt: {counted(len(standing), 'thing')} drifted",
-            f"{'; '.join(one.said for one in standing)}; {left}",
+            "; ".join(one.said for one in standing),
             "tokwatt profile verify lists them; --force measures all the same",
         )
 
@@ -212,6 +232,7 @@ async def _measured(desk: Desk, saved: Mapping[str, Any]) -> AsyncGenerator[Swee
 
     rows = list(saved.get("measured") or ())
     repeats = max((len(row.get("repeats_tok_s") or ()) for row in rows), default=1)
+    repeats = max(repeats, desk.must_profile().bench.repeats)  # some were tainted: as many as were tried then
     steps = sweep(desk, concurrency=[int(row["concurrency"]) for row in rows], repeats=repeats)
     told = ("", 0, 0)
     async with aclosing(steps) as parts:  # type: ignore[type-var]
