@@ -258,20 +258,28 @@ class Journal:
                 return work(db)
         except (sqlite3.Error, OSError) as error:
             if cannot_be_written(error) and self.path.is_file():
-                with contextlib.suppress(sqlite3.Error), self._open_to_read() as db:
-                    return work(db)
+                try:
+                    with self._open_to_read() as db:
+                        return work(db)
+                except NewerError as newer:
+                    raise trouble(self.path, newer) from newer
+                except sqlite3.Error:
+                    pass  # what writing met says more
             raise trouble(self.path, error) from error
 
     @contextlib.contextmanager
     def _open_to_read(self) -> Iterator[sqlite3.Connection]:
-        """Open the file as it is; without its write-ahead log only where that holds nothing."""
+        """Open the file as it is, an older one as a copy in memory; without its log only where that holds nothing."""
         log = self.path.with_name(f"{self.path.name}-wal")
         still = "" if log.exists() and log.stat().st_size else "&immutable=1"
         db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro{still}", uri=True, timeout=BUSY_S)
         try:
+            if _version(db) < len(MIGRATIONS):
+                file, db = db, sqlite3.connect(":memory:")
+                with contextlib.closing(file):
+                    file.backup(db)
+                _migrate(db)
             db.row_factory = sqlite3.Row
-            if int(db.execute("PRAGMA user_version").fetchone()[0]) != len(MIGRATIONS):
-                raise sqlite3.DatabaseError("an older journal is brought up to date only where it can be written")
             yield db
         finally:
             db.close()
@@ -282,27 +290,36 @@ class Journal:
         db = sqlite3.connect(self.path, timeout=BUSY_S)
         try:
             db.row_factory = sqlite3.Row
+            _version(db)  # a newer file is refused before anything is written, its mode included
             _write_ahead(db)
             db.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
-            self._migrate(db)
+            _migrate(db)
             yield db
         finally:
             db.close()
 
-    def _migrate(self, db: sqlite3.Connection) -> None:
-        version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if version > len(MIGRATIONS):
-            raise NewerError(f"written by a newer tokwatt (version {version}, known {len(MIGRATIONS)})")
-        while version < len(MIGRATIONS):
-            # BEGIN IMMEDIATE lets a second console wait here, and find the work done.
-            db.execute("BEGIN IMMEDIATE")
-            with db:
-                found = int(db.execute("PRAGMA user_version").fetchone()[0])
-                if found == version:
-                    for statement in filter(str.strip, MIGRATIONS[version].split(";")):
-                        db.execute(statement)
-                    db.execute(f"PRAGMA user_version = {version + 1}")
-                version = max(found, version + 1)
+
+def _version(db: sqlite3.Connection) -> int:
+    """Return the version of a file; that of a newer tokwatt is refused."""
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > len(MIGRATIONS):
+        raise NewerError(f"written by a newer tokwatt (version {version}, known {len(MIGRATIONS)})")
+    return version
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Bring a file up to date, a version in a transaction."""
+    version = _version(db)
+    while version < len(MIGRATIONS):
+        # BEGIN IMMEDIATE lets a second console wait here, and find the work done.
+        db.execute("BEGIN IMMEDIATE")
+        with db:
+            found = _version(db)
+            if found == version:
+                for statement in filter(str.strip, MIGRATIONS[version].split(";")):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {version + 1}")
+            version = max(found, version + 1)
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:

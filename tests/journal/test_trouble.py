@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import sqlite3
 from dataclasses import replace
@@ -59,17 +60,34 @@ async def test_entries_still_in_the_write_ahead_log_are_read_too(
     assert entry.measurements == (ONE,)
 
 
-async def test_an_older_journal_that_cannot_be_written_is_told(
+async def test_an_older_journal_that_cannot_be_written_is_read_and_stays_as_it_is(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await journal.record_run(RUN)
-    db = sqlite3.connect(journal.path)
-    db.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 1}")
-    db.commit()
-    db.close()
+    with contextlib.closing(sqlite3.connect(journal.path)) as db, db:
+        db.executescript(f"{MIGRATIONS[0]}; PRAGMA user_version = 1")
+        db.execute("INSERT INTO runs VALUES ('h', 'r-1', 'p', 'sglang', 1.0, '', '{}')")
+    before = journal.path.read_bytes()
     _unwritable(monkeypatch, sqlite3.SQLITE_READONLY)
+    assert [one.id for one in await journal.runs()] == [one.id for one in await journal.listed()] == ["r-1"]
     with pytest.raises(ConsoleError, match="cannot be used"):
-        await journal.runs()
+        await journal.record_run(RUN)
+    assert journal.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("writable", [True, False])
+async def test_a_newer_journal_is_refused_before_anything_is_written(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, writable: bool
+) -> None:
+    with contextlib.closing(sqlite3.connect(journal.path)) as db:
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    before = journal.path.read_bytes()
+    if not writable:
+        monkeypatch.setattr(Journal, "_open", lambda self: sqlite3.connect(self.path / "no"))
+    for use in (journal.runs(), journal.record_run(RUN)) if writable else (journal.runs(),):
+        with pytest.raises(ConsoleError) as caught:
+            await use
+        assert "newer tokwatt" in caught.value.detail
+    assert journal.path.read_bytes() == before and not journal.path.with_name("journal.sqlite-wal").exists()
 
 
 def test_each_trouble_has_its_own_way_out(tmp_path: Path) -> None:
