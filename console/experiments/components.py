@@ -12,13 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+LEAST_FREEDOM = 2
+"""Degrees of freedom below which a scatter is too vague to be told from another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
     """Standard deviations of the log of equal measurements."""
 
     within: float | None
-    """Between repeats of one launch; `None` where no launch was measured twice."""
+    """Between repeats of one launch; `None` where too few were measured twice."""
     between: float | None
     """Between launches, that of repeats taken off; `None` where one thing was launched once, or repeats are unknown."""
     single: float | None
@@ -26,14 +29,8 @@ class Scatter:
     measurements: int = 0
     """That say something: with another one of the same launch, or of the same thing."""
     launches: int = 0
-
-    @property
-    def share(self) -> float | None:
-        """The share of launches in the variance of a measurement; `None` where it is not known."""
-        if self.within is None or self.between is None:
-            return None
-        whole = self.within**2 + self.between**2
-        return self.between**2 / whole if whole else 0.0
+    share: float | None = None
+    """Of launches in the variance of a measurement; `None` where too few launches, or repeats, are known to tell."""
 
 
 def scatter(things: Iterable[Mapping[str, Sequence[float]]]) -> Scatter | None:
@@ -60,14 +57,16 @@ def scatter(things: Iterable[Mapping[str, Sequence[float]]]) -> Scatter | None:
             weight += count - sum(len(group) ** 2 for group in groups) / count
     if not inner_freedom and not outer_freedom:
         return None
-    within = inner / inner_freedom if inner_freedom else None
     if not outer_freedom:
-        return Scatter(_root(within), None, None, measurements, launches)
-    if within is None:
-        return Scatter(None, None, math.sqrt(outer / outer_freedom), measurements, launches)
-    between = max(0.0, (outer - outer_freedom * within) / weight)
-    return Scatter(_root(within), _root(between), math.sqrt(within + between), measurements, launches)
-
-
-def _root(variance: float | None) -> float | None:
-    return None if variance is None else math.sqrt(variance)
+        return Scatter(math.sqrt(inner / inner_freedom), None, None, measurements, launches)
+    pooled = (inner + outer) / (inner_freedom + outer_freedom)
+    if inner_freedom < LEAST_FREEDOM:
+        return Scatter(None, None, math.sqrt(pooled), measurements, launches)
+    within = inner / inner_freedom
+    between = (outer - outer_freedom * within) / weight
+    if between <= 0:  # launches differ by no more than repeats do: all of it tells of repeats
+        within, between = pooled, 0.0
+    whole = within + between
+    share = between / whole if whole else 0.0
+    known = share if outer_freedom >= LEAST_FREEDOM else None
+    return Scatter(math.sqrt(within), math.sqrt(between), math.sqrt(whole), measurements, launches, known)

@@ -55,14 +55,8 @@ class Noise:
     """What it rests on, in words."""
     assumed: str = ""
     """What is taken for granted where it is not known."""
-
-    @property
-    def share(self) -> float | None:
-        """The share of launches in the variance of a measurement; `None` where it is not known."""
-        if self.within_pct is None or self.between_pct is None:
-            return None
-        whole = self.within_pct**2 + self.between_pct**2
-        return self.between_pct**2 / whole if whole else 0.0
+    share: float | None = None
+    """Of launches in the variance of a measurement; `None` where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +84,11 @@ def value_of(one: Measurement, metric: str) -> float | None:
     return value if value is not None and value > 0 else None
 
 
+def spoiled(one: Measurement, tolerate: Sequence[str]) -> str:
+    """Return why a measurement must not be compared; what an experiment's file tolerates does not count."""
+    return "; ".join(why for why in one.tainted if not any(word in why for word in tolerate))
+
+
 def noise_of(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> Noise:
     """Return what equal measurements of these runs differed by in what decides an experiment.
 
@@ -106,14 +105,13 @@ def noise_of(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> Noise:
     if found.single is None:
         taken = _percent(found.within and 2 * found.within)
         return Noise(taken, within, None, found.measurements, found.launches, _told(found, rests), ASSUMED)
-    return Noise(
-        _percent(math.sqrt(2) * found.single), within, between, found.measurements, found.launches, _told(found, rests)
-    )
+    pair, told = _percent(math.sqrt(2) * found.single), _told(found, rests)
+    return Noise(pair, within, between, found.measurements, found.launches, told, share=found.share)
 
 
 def _told(found: Scatter, rests: str) -> str:
     if found.within is None:
-        return f"{rests}, one each: what of it is within a launch is not known"
+        return f"{rests}, too few of one launch to tell what of it is within a launch"
     words = f"{rests}: {100 * found.within:.2f} % within a launch"
     return words if found.between is None else f"{words}, {100 * found.between:.2f} % between launches"
 
@@ -127,7 +125,7 @@ def _things(
         day = time.strftime("%Y-%m-%d", time.localtime(run.started_at)) if days else ""
         same = _same(run)
         for one in run.measurements:
-            if one.tainted or one.concurrency_limit != spec.decide_at:
+            if spoiled(one, spec.tolerate) or one.concurrency_limit != spec.decide_at:
                 continue
             if any(one.protocol.get(name) != getattr(spec.bench, name) for name in LENGTHS):
                 continue
@@ -202,7 +200,7 @@ def advice(spec: ExperimentSpec, noise: Noise, now: Finding, each: Finding, read
     why = (
         f"launches differ by {noise.between_pct:.2f} %, repeats of one by {noise.within_pct:.2f} %"
         if share is not None
-        else "how far launches differ is not known"
+        else f"how far launches differ is {'not' if noise.between_pct is None else 'hardly'} known"
     )
     more = counted(each.launches - now.launches, "restart")
     minutes = "" if ready_s is None else f", about {max(1, round((each.launches - now.launches) * ready_s / 60))} min,"

@@ -28,8 +28,8 @@ from console.journal.records import measurement_data
 from console.operations import answers, machine, measure, rollback, server
 from console.operations.desk import Desk
 from console.operations.experiments import Plan, expected, find_patch, managed_patches, plan
+from console.operations.experiments_noise import spoiled, value_of
 from console.operations.holds import held
-from console.operations.experiments_noise import value_of
 from console.operations.rollback import Configuration, StepError, through
 from console.operations.winner import FRESH
 
@@ -345,13 +345,13 @@ class Work:
         first = (self.progress.runs.get(BASE) or [self.progress.run])[0]
         if moved := await machine.moved_between(self.desk.link.host.name, first, self.progress.run):
             done = tuple(replace(one, tainted=(*one.tainted, moved)) for one in done)
-        spoiled = {one.concurrency_limit: self.taint(one) for one in done}
+        bad = {one.concurrency_limit: self.taint(one) for one in done}
         values = {
             str(one.concurrency_limit): value
             for one in done
-            if not spoiled[one.concurrency_limit] and (value := value_of(one, self.spec.metric)) is not None
+            if not bad[one.concurrency_limit] and (value := value_of(one, self.spec.metric)) is not None
         }
-        deciding = spoiled.get(self.spec.decide_at, "not measured")
+        deciding = bad.get(self.spec.decide_at, "not measured")
         if not deciding and str(self.spec.decide_at) not in values:
             deciding = f"no {self.spec.metric} was measured"
         data = {
@@ -367,8 +367,7 @@ class Work:
 
     def taint(self, one: Measurement) -> str:
         """Return why a measurement must not be compared; what the file tolerates does not count."""
-        found = [why for why in one.tainted if not any(word in why for word in self.spec.tolerate)]
-        return "; ".join(found)
+        return spoiled(one, self.spec.tolerate)
 
 
 def _words(step: schedule.Step) -> str:

@@ -21,8 +21,8 @@ from console.journal.book import Journal, default_path
 from console.operations import experiments_run, measure
 from console.operations.desk import Desk
 from console.operations.experiments import find_patch
-from console.operations.holds import held
 from console.operations.experiments_noise import value_of
+from console.operations.holds import held
 from console.operations.rollback import StepError, through
 
 if TYPE_CHECKING:

@@ -154,5 +154,11 @@ def test_what_scatter_is_not_known_is_not_made_up() -> None:
     assert single is not None and single.single is not None
     assert (single.within, single.between, single.launches) == (None, None, 3)
     assert scatter([{"1": [100.0]}, {"2": [200.0]}, {}]) is None
-    equal = scatter([{"1": [100.0, 100.0], "2": [100.0, 100.0]}])
+    few = scatter([{"1": [100.0], "2": [103.0, 97.0], "3": [101.0]}])  # one repeat is no measure of repeats
+    assert few is not None and (few.within, few.between, few.share) == (None, None, None)
+    two = scatter([{"1": [100.0, 101.0], "2": [103.0, 104.0]}])
+    assert two is not None and two.between is not None and two.share is None
+    mixed = scatter([{"1": [100.0, 104.0], "2": [101.0, 103.0], "3": [102.0, 102.5]}])
+    assert mixed is not None and (mixed.between, mixed.share, mixed.within) == (0.0, 0.0, mixed.single)
+    equal = scatter([{launch: [100.0, 100.0] for launch in "123"}])
     assert equal is not None and (equal.within, equal.between, equal.single, equal.share) == (0.0, 0.0, 0.0, 0.0)
