@@ -11,6 +11,7 @@ from console.bench.results import Imported, Result
 from console.bench.results import import_results as _import_results
 from console.domain.machine import changes, kept
 from console.domain.measurement import Measurement
+from console.domain.text import counted
 from console.errors import RefusedError, UsageError
 from console.experiments.statistics import Interval, interval
 from console.journal.book import Journal
@@ -225,7 +226,8 @@ def must_be_alike(found: Comparison) -> None:
     """Refuse two runs whose numbers are not set against each other, with the reason."""
     if found.refused:
         raise RefusedError(
-            f"runs {found.a.id} and {found.b.id} are not compared: {found.refused}", hint="measure both alike"
+            f"runs {found.a.id} and {found.b.id} are not compared: {found.refused}",
+            hint="name another one" if found.a.key == found.b.key else "measure both alike",
         )
 
 
@@ -233,6 +235,8 @@ def side_by_side(a: RunEntry, b: RunEntry) -> Comparison:
     """Return what differs between two runs, and what it did; their numbers only where they are alike."""
     refused = unlike(a, b)
     rungs = () if refused else _rungs(a.measurements, b.measurements)
+    if not refused and a.key == b.key:
+        refused, rungs = "they are one run", ()
     if not rungs and not refused:
         refused = "they were measured at no common concurrency"
     few = [rung for rung in rungs if rung.interval is None and not rung.note]
@@ -256,12 +260,13 @@ def _differences(a: RunEntry, b: RunEntry) -> tuple[Difference, ...]:
         Difference(f"machine {one.what}" + (f" on {one.where}" if one.where else ""), one.before, one.after)
         for one in changes(kept(a.identity), kept(b.identity))
     ]
-    for name in ("resolved", "environment", "versions", "hashes", "caches"):
-        sides = [
-            _steady(one.identity.get(name) or {}) if name == "resolved" else one.identity.get(name) or {}
-            for one in (a, b)
-        ]
-        found += _of_mapping(name, *sides)
+    resolved = [_steady(one.identity.get("resolved") or {}) for one in (a, b)]
+    if a.engine == b.engine:
+        found += _of_mapping("resolved", *resolved)
+    elif any(resolved):  # each engine has names of its own: hundreds of lines that say nothing
+        found.append(Difference("resolved", *(counted(len(one), "argument") if one else None for one in resolved)))
+    for name in ("environment", "versions", "hashes", "caches"):
+        found += _of_mapping(name, *(one.identity.get(name) or {} for one in (a, b)))
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ def unlike(a: RunEntry, b: RunEntry) -> str:
         return apart
     if moved:  # before the GPUs' names and limits, which it tells more of
         return f"another machine state: {'; '.join(moved)}"
-    if apart := _apart((("GPUs", *_both(a, b, "gpus")),)):
+    if apart := _apart((("GPUs", *_gpus(a, b)),)):
         return apart
     if unmeasured := [entry.id for entry in (a, b) if not entry.measurements]:
         return f"nothing was measured of {' and '.join(unmeasured)}"
@@ -104,10 +104,25 @@ def _both(a: RunEntry, b: RunEntry, name: str) -> tuple[str, str]:
 
 
 def _fact(entry: RunEntry, name: str) -> str:
-    value = entry.identity.get(name)
-    if name == "gpus":
-        return ", ".join(f"{gpu.get('name')} at {gpu.get('power_limit_w')} W" for gpu in value or ())
-    return ", ".join(f"{key} {digest[:12]}" for key, digest in sorted((value or {}).items()))
+    return ", ".join(f"{key} {digest[:12]}" for key, digest in sorted((entry.identity.get(name) or {}).items()))
+
+
+def _gpus(a: RunEntry, b: RunEntry) -> tuple[str, str]:
+    """Return the GPUs of two runs in words: their power limits only where both are known."""
+    sides = [list(one.identity.get("gpus") or ()) for one in (a, b)]
+    limits = all(gpu.get("power_limit_w") is not None for side in sides for gpu in side)
+    one, other = (gpu_words(side, limits=limits) for side in sides)
+    return (one, other) if one and other else ("", "")
+
+
+def gpu_words(gpus: Iterable[Mapping[str, Any]], *, limits: bool = True) -> str:
+    """Return `8 × NVIDIA RTX PRO 6000 at 600 W`, or how many are which."""
+    counts: dict[str, int] = {}
+    for gpu in gpus:
+        limit = gpu.get("power_limit_w") if limits else None
+        word = str(gpu.get("name") or "GPU") + ("" if limit is None else f" at {limit:,.0f} W")
+        counts[word] = counts.get(word, 0) + 1
+    return ", ".join(f"{count} × {word}" for word, count in counts.items())
 
 
 def asked_for(entry: RunEntry) -> dict[str, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from console.domain.text import counted
+
 if TYPE_CHECKING:
     from console.journal.records import RunEntry
     from console.ui.app import TokwattApp
@@ -40,7 +42,7 @@ async def export(app: TokwattApp, entries: Sequence[RunEntry], which: str) -> No
     from console.ui.modals.confirm import MenuModal
     from console.ui.modals.prompt import PromptModal
 
-    what = f"{len(entries):,} {which} run{'s'[: len(entries) != 1]}"
+    what = counted(len(entries), f"{which} run")
     picked = await app.push_screen_wait(MenuModal("Export", [what], list(FORMS.items())))
     if not picked:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,12 @@ def test_a_refused_comparison_is_a_document_too_and_git_is_told_without_its_diff
     with pytest.raises(RefusedError, match="nothing was measured"):
         asyncio.run(runs.compare_runs(args, None, Output(json=True)))
     told = json.loads(capsys.readouterr().out)
+    assert (told["a"], told["a_host"], told["b_host"]) == (one.id, "h", "h")
+    other = replace(one, id="2026-12-03-2", identity={"git": git, "patches_on": ["p"]})
+    asyncio.run(Journal().record_run(other))
+    with pytest.raises(RefusedError, match="nothing was measured"):
+        asyncio.run(runs.compare_runs(argparse.Namespace(a=one.id, b=other.id, host=[]), None, Output()))
+    assert capsys.readouterr().out.splitlines()[2:] == ["patches on: — → p"]
     assert "nothing was measured" in told["refused"] and told["concurrency"] == [] and told["plots"] == {}
     assert runs._side(one, "git", git) == "b261bbc001a7, changed: a.py"
     assert runs._side(one, "gpus", None) == "—" and runs._side(one, "patches_on", []) == "none"

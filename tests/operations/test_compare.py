@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,7 @@ def _measured_otherwise(run: RunEntry, protocol: dict[str, Any] | None = None, *
         (_measured_otherwise(entry("b"), concurrency_limit=8), "they were measured at no common concurrency"),
         (replace(entry("b"), badge="DEMO"), "badge none (a real host) against DEMO"),
         (replace(entry("b"), measurements=()), "nothing was measured of b"),
+        (entry("a"), "they are one run"),
     ],
 )
 def test_a_refusal_says_its_reason_in_words(other: RunEntry, said: str) -> None:
@@ -108,3 +110,21 @@ def test_what_is_compared_with_a_grain_of_salt_is_marked() -> None:
     assert [one.what for one in found.differences] == ["engine"]
     (rung,) = side_by_side(entry("a"), _measured_otherwise(entry("b"), tainted=("2 requests failed",))).rungs
     assert rung.note == "B tainted (2 requests failed): not compared" and rung.b_tok_s is None
+
+
+def test_gpus_are_counted_and_a_limit_that_one_side_does_not_know_excludes_nothing() -> None:
+    def on(limits: Sequence[float | None]) -> RunEntry:
+        return entry(str(limits), gpus=[{"name": "G", "power_limit_w": limit} for limit in limits])
+
+    told = side_by_side(on([600.0] * 8), on([600.0] * 7 + [450.0])).refused
+    assert told == "GPUs 8 × G at 600 W against 7 × G at 600 W, 1 × G at 450 W"
+    assert not side_by_side(on([600.0] * 8), on([None] * 8)).refused
+    assert side_by_side(on([600.0] * 8), on([None] * 4)).refused == "GPUs 8 × G against 4 × G"
+
+
+def test_another_engines_arguments_in_force_are_not_set_beside_ours_one_by_one() -> None:
+    resolved = {"model": "m", "tp_size": 8}
+    found = side_by_side(entry("a", resolved=resolved), replace(entry("b", resolved={"model": "m"}), engine="vllm"))
+    assert [(one.what, one.a, one.b) for one in found.differences] == [
+        ("engine", "sglang", "vllm"), ("resolved", "2 arguments", "1 argument"),
+    ]  # fmt: skip

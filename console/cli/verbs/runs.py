@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from console.cli.output import when
@@ -15,7 +15,7 @@ from console.errors import UsageError
 if TYPE_CHECKING:
     from console.cli.output import Output
     from console.journal.records import RunEntry
-    from console.operations.compare import Row
+    from console.operations.compare import Comparison, Row
     from console.operations.desk import Desk
 
 
@@ -161,7 +161,9 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
         drawn = {} if found.refused else await plots.of_runs((found.a, found.b))
         out.document(
             a=found.a.id,
+            a_host=found.a.host,
             b=found.b.id,
+            b_host=found.b.host,
             differences=[dataclasses.asdict(one) for one in found.differences],
             concurrency=[
                 {**dataclasses.asdict(rung), "ratio": rung.ratio, "clear": rung.clear} for rung in found.rungs
@@ -170,26 +172,35 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
             refused=found.refused or None,
             plots={name: plots.plain(plot) for name, plot in drawn.items()},
         )
+    else:
+        for line in _compared(found):
+            out.line(line)
     must_be_alike(found)
-    if out.json:
-        return 0
-    for one in found.differences:
-        out.line(f"{one.what}: {_side(found.a, one.what, one.a)} → {_side(found.b, one.what, one.b)}")
-    for rung in found.rungs:
-        repeats = f"{rung.a_repeats} and {rung.b_repeats} repeats"
-        out.line(f"concurrency {rung.concurrency:,} · {rung.note or repeats}")
-        for row in rung.rows:
-            sides = f"{dash(row.a, row.digits):>9} → {dash(row.b, row.digits):<9}"
-            out.line(f"  {row.what:<12} {sides} {_change(row)}".rstrip())
-    if found.note:
+    if found.note and not out.json:
         out.say(found.note)
     return 0
 
 
+def _compared(found: Comparison) -> Iterator[str]:
+    """Yield a comparison for people: whose, what differs, and what it did where the two are alike."""
+    for letter, entry in (("A", found.a), ("B", found.b)):
+        badge = f" [{entry.badge}]" if entry.badge else ""
+        yield f"{letter}  {entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {when(entry.started_at)}"
+    for one in found.differences:
+        name = "patches on" if one.what == "patches_on" else one.what
+        yield f"{name}: {_side(found.a, one.what, one.a)} → {_side(found.b, one.what, one.b)}"
+    for rung in found.rungs:
+        repeats = f"{rung.a_repeats} and {rung.b_repeats} repeats"
+        yield f"concurrency {rung.concurrency:,} · {rung.note or repeats}"
+        for row in rung.rows:
+            sides = f"{dash(row.a, row.digits):>9} → {dash(row.b, row.digits):<9}"
+            yield f"  {row.what:<12} {sides} {_change(row)}".rstrip()
+
+
 def _side(entry: RunEntry, what: str, value: object) -> str:
     """Return one side of a difference in words: the commit without its diff, GPUs as they are counted."""
+    from console.operations.likeness import gpu_words
     from console.operations.run_words import git_words
-    from console.operations.winner import gpu_words
 
     if what == "git":
         return git_words(entry) or "—"
@@ -197,7 +208,7 @@ def _side(entry: RunEntry, what: str, value: object) -> str:
         return gpu_words(entry.identity.get("gpus") or ()) or "—"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
-    return "—" if value is None else str(value)
+    return "—" if value in (None, "") else str(value)
 
 
 def _format(args: argparse.Namespace) -> str:
