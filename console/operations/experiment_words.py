@@ -43,7 +43,7 @@ def left_words(seconds: float) -> str:
 
 def noise_words(noise: Noise) -> Iterator[str]:
     """Yield what two equal measurements differ by, what that rests on, and what is taken for granted."""
-    known = "" if noise.pair_pct is None else f"{noise.pair_pct:.2f} % between two launches, from "
+    known = "" if noise.pair_pct is None else f"two equal arms differ by {noise.pair_pct:.2f} %; "
     yield f"A/A noise: {known}{noise.told}"
     if noise.assumed:
         yield noise.assumed

@@ -111,9 +111,9 @@ def noise_of(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> Noise:
 
 def _told(found: Scatter, rests: str) -> str:
     if found.within is None:
-        return f"{rests}, too few of one launch to tell what of it is within a launch"
-    words = f"{rests}: {100 * found.within:.2f} % within a launch"
-    return words if found.between is None else f"{words}, {100 * found.between:.2f} % between launches"
+        return f"too few of one launch to tell what of it is within a launch, by {rests}"
+    between = "" if found.between is None else f", {100 * found.between:.2f} % between launches"
+    return f"{100 * found.within:.2f} % within a launch{between}, by {rests}"
 
 
 def _things(

@@ -84,7 +84,9 @@ def test_repeats_of_one_launch_are_not_taken_for_launches(tmp_path: Path) -> Non
     assert told.within_pct == pytest.approx(0.2, rel=0.2) and told.between_pct == pytest.approx(1.0, rel=0.3)
     assert told.pair_pct == pytest.approx(2**0.5 * (1.0**2 + 0.2**2) ** 0.5, rel=0.3)
     assert (told.measurements, told.launches, told.assumed) == (120, 30, "")
-    assert told.told.startswith("120 measurements of 30 launches on this host: 0.19 % within")
+    assert (
+        told.told == "0.19 % within a launch, 0.81 % between launches, by 120 measurements of 30 launches on this host"
+    )
 
 
 def test_one_launch_alone_says_what_is_assumed(tmp_path: Path) -> None:
@@ -92,17 +94,14 @@ def test_one_launch_alone_says_what_is_assumed(tmp_path: Path) -> None:
     assert told.within_pct == pytest.approx(0.5, rel=0.01) and told.between_pct is None
     assert told.pair_pct == pytest.approx(1.0, rel=0.01)
     assert (told.assumed, told.launches) == (ASSUMED, 1)
-    assert told.told == "3 measurements of 1 launch on this host: 0.50 % within a launch"
+    assert told.told == "0.50 % within a launch, by 3 measurements of 1 launch on this host"
 
 
 def test_launches_that_were_measured_once_each_tell_both_together(tmp_path: Path) -> None:
     told = noise_of(spec_in(tmp_path), [launched(number, [value]) for number, value in enumerate((880, 890, 870))])
     assert (told.within_pct, told.between_pct, told.share) == (None, None, None)
     assert told.pair_pct == pytest.approx(1.607, abs=0.01)
-    assert (
-        told.told
-        == "3 measurements of 3 launches on this host, too few of one launch to tell what of it is within a launch"
-    )
+    assert told.told.startswith("too few of one launch to tell what of it is within a launch, by 3 measurements of 3 ")
 
 
 def test_other_things_lengths_and_tainted_measurements_are_no_noise(tmp_path: Path) -> None:

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from console.domain.experiment import BASE, METRICS, Arm, Block
 from console.domain.text import clean
-from console.operations.experiment_words import noise_words, search_words
+from console.operations.experiment_words import SHARED, noise_words, search_words
 from console.ui.drawing import Span, fit, width_of, wrapped
 
 if TYPE_CHECKING:
     from console.operations.experiments import Plan
 
 Row = list[Span]
+
+WIDE = 100
+"""Columns from which all of a figure's words have room."""
 
 NAME = 18
 INDENT = NAME + 4
@@ -62,7 +65,8 @@ def _costs(plan: Plan, width: int) -> Iterator[Row]:
     yield [
         (" smallest effect found ", ""),
         (found, "strong accent"),
-        (f" with {spec.repeats} pairs · {METRICS[spec.metric].title} at {spec.decide_at:,} decides", "dim"),
+        (f" with {spec.repeats} pairs{SHARED * (plan.finds.shared and width >= WIDE)}", "dim"),
+        (f" · {METRICS[spec.metric].title} at {spec.decide_at:,} decides", "dim"),
     ]
     for line in noise_words(plan.noise):
         yield from wrapped(clean(line), width, "dim", 3)
