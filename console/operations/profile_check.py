@@ -14,7 +14,7 @@ from console.config.paths import find_patch
 from console.config.secrecy import REDACTED, is_secret
 from console.domain.patch import DiskState
 from console.domain.profile import SLURM, Profile
-from console.domain.run import LIVING
+from console.domain.run import LIVING, Run
 from console.engines import demands
 from console.engines.registry import engine
 from console.engines.sglang.demands import demands as sglang_demands
@@ -245,10 +245,13 @@ async def _on_host(
     if taken := launching.name_taken(met.unit):
         found.append(Finding(WARNING, "launch.docker.name", taken))
     found += [Finding(WARNING, "launch.via", text) for text in met.unit.get("warnings") or ()]
-    for owner in () if _is_ours(desk, profile) else met.listeners:
+    ours = _ours(desk, profile)
+    for owner in () if ours is not None else met.listeners:
         who = f"pid {owner['pid']} ({owner['user']})" if owner["pid"] else str(owner["user"])
         found.append(Finding(WARNING, "launch.port", f"port {profile.launch.port} is taken now by {who}"))
-    if holders := met.gpu_processes:
+    session = ours.process.session if ours is not None and ours.process is not None else None
+    holders = [one for one in met.gpu_processes or () if session is None or one["session"] != session]
+    if holders:
         first = f"pid {holders[0]['pid']} ({str(holders[0]['title'])[:60]})"
         others = f" and {len(holders) - 1} more hold" if len(holders) > 1 else " holds"
         found.append(Finding(WARNING, "", f"{first}{others} GPU memory now"))
@@ -262,10 +265,12 @@ async def _on_host(
     return found + await _states(desk, profile), demands.model_facts(said), count
 
 
-def _is_ours(desk: Desk, profile: Profile) -> bool:
-    """Whether the run that is shown has the port: a restart stops it first."""
+def _ours(desk: Desk, profile: Profile) -> Run | None:
+    """Return the run that is shown where it has the port: a restart stops it first, what it holds is free then."""
     run = desk.store.snapshot.run
-    return run is not None and run.adopted and run.phase in LIVING and run.port == profile.launch.port
+    if run is None or not run.adopted or run.phase not in LIVING or run.port != profile.launch.port:
+        return None
+    return run
 
 
 def model_folder(profile: Profile) -> str:

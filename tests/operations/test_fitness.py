@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from console.config.profiles import load_profile
+from console.domain.run import ProcessId, Run, RunPhase
 from console.errors import UsageError
-from console.operations import server
+from console.operations import launching, profile_check, server
 from console.operations.desk import Desk
 from console.remote.link import HostLink
 from tests.engines.test_command import SOURCE
@@ -74,3 +76,17 @@ async def test_several_faults_are_told_at_once_and_force_goes_on(local_link: Hos
     run = await server.start(desk, force=True)
     assert any(text.startswith("error: ") and "attention-backend" in text for text in said)
     assert run.process is not None
+
+
+@pytest.mark.parametrize(("session", "told"), [(77, False), (78, True)])
+async def test_what_a_restart_ends_itself_is_no_warning(
+    local_link: HostLink, tmp_path: Path, session: int, told: bool
+) -> None:
+    desk = desk_of(local_link, tmp_path, "", [])
+    assert desk.profile is not None
+    holder = {"pid": 99, "title": "sglang::scheduler_TP0", "user": "root", "session": session, "memory_mib": 80_000.0}
+    looked = {**await launching.look(desk, desk.profile), "gpu_processes": [holder]}
+    run = Run("r", "p", "sglang", str(tmp_path), "", desk.profile.launch.port, 0.0, ProcessId(77, 1, 77))
+    desk.store.update(run=replace(run, phase=RunPhase.READY))
+    found = await profile_check.check(desk.profile, desk, ask=False, looked=looked)
+    assert any("pid 99 (sglang::scheduler_TP0) holds GPU memory now" in one.text for one in found) is told
