@@ -206,7 +206,8 @@ class Work:
             case Leave(arm):
                 if not await through(self.desk, lambda: self._still(arm)):
                     await through(self.desk, lambda: self.enter(arm))
-                await self.diary("left", {"arm": arm}, f"{arm}: run {self.progress.run} is ready, its patches are on")
+                patched = ", its patches are on" if self.arms[arm].profile.patches_on else ""
+                await self.diary("left", {"arm": arm}, f"{arm}: run {self.progress.run} is ready{patched}")
 
     # into a configuration
 
