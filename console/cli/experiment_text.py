@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from console.cli.output import when
 from console.domain.experiment import METRICS, ArmOutcome, ExperimentState, Rated, Verdict
 from console.domain.text import dash
-from console.operations.experiment_words import SHARED, change_words, noise_words, rollback_words, search_words
+from console.operations.experiment_words import (
+    SHARED,
+    change_words,
+    noise_words,
+    rollback_words,
+    scatter_words,
+    search_words,
+)
 
 if TYPE_CHECKING:
     from console.operations.experiments import Plan
@@ -63,8 +70,8 @@ def arm_lines(told: ExperimentState) -> Iterator[str]:
                     yield f"  {'':<22} at {rung.concurrency}: {ratio_words(rung)}"
     if told.target:
         yield f"  {told.target}"
-    if told.noise_pct is not None:
-        yield f"  two equal measurements differed by {told.noise_pct:.2f} % here (A/A noise)"
+    if noise := scatter_words(told):
+        yield f"  {noise}"
     yield f"  the host: {told.where or 'as it was'}"
 
 

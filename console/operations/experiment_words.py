@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from console.domain.experiment import METRICS, ArmOutcome, Dimension, Rated, SearchSpec
+from console.domain.experiment import METRICS, ArmOutcome, Dimension, ExperimentState, Rated, SearchSpec
 from console.experiments.search import size
 
 if TYPE_CHECKING:
@@ -47,6 +47,16 @@ def noise_words(noise: Noise) -> Iterator[str]:
     yield f"A/A noise: {known}{noise.told}"
     if noise.assumed:
         yield noise.assumed
+
+
+def scatter_words(told: ExperimentState) -> str:
+    """Return what two equal measurements of an experiment differed by; empty where nothing was measured twice."""
+    if told.noise_pct is None:
+        within = told.noise_within_pct
+        return "" if within is None else f"measurements of one launch differed by {within:.2f} % here"
+    parts = ((told.noise_within_pct, "within a launch"), (told.noise_between_pct, "between launches"))
+    known = ", ".join(f"{value:.2f} % {where}" for value, where in parts if value is not None)
+    return f"two equal measurements differed by {told.noise_pct:.2f} % here" + f" ({known})" * bool(known)
 
 
 def search_words(search: SearchSpec) -> Iterator[str]:

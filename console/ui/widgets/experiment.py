@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from console.domain.experiment import METRICS, ArmOutcome, ExperimentState, Rated, Verdict
 from console.domain.text import clean, dash
-from console.operations.experiment_words import change_words, left_words, rollback_words
+from console.operations.experiment_words import change_words, left_words, rollback_words, scatter_words
 from console.ui.drawing import Span, bar, fit, wrapped
 from console.ui.widgets.experiment_plan import NAME, Row, hanging, letter, plan_rows, rounds
 from console.ui.widgets.frame import Framed
@@ -124,19 +124,13 @@ def _ending(told: ExperimentState, width: int) -> Iterator[Row]:
                 (clean(told.winner), "good strong"),
                 (f", afresh against the base {ratio(rung)}", ""),
             ]
-    for text in filter(None, (told.target, _noise(told))):
+    for text in filter(None, (told.target, scatter_words(told))):
         yield from wrapped(clean(text), width, "dim", 1)
     yield from wrapped(f"the host: {clean(told.where or 'as it was')}", width, "", 1)
     for note in told.notes:
         yield from wrapped(f"! {clean(note)}", width, "warn", 1)
     if told.error:
         yield from wrapped(f"✗ {clean(told.error)}", width, "bad", 1)
-
-
-def _noise(told: ExperimentState) -> str:
-    if told.noise_pct is None:
-        return ""
-    return f"two equal measurements differed by {told.noise_pct:.2f} % here (A/A noise)"
 
 
 def _ledger(told: ExperimentState, more_is_better: bool) -> Iterator[Row]:
