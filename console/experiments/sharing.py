@@ -59,15 +59,15 @@ class Sharing:
 
 def sharing(launches: Launches) -> Sharing:
     """Return how far these pairs are from having launches of their own."""
-    return _sharing(_plain(launches))
+    return _sharing(numbered(launches))
 
 
 def spread(launches: Launches, share: float = 1.0) -> Spread:
     """Return what pairs tell where `share` of the variance of a measurement is that of its launch."""
-    return _spread(_plain(launches), share)
+    return _spread(numbered(launches), share)
 
 
-def _plain(launches: Launches) -> tuple[tuple[int, int], ...]:
+def numbered(launches: Launches) -> tuple[tuple[int, int], ...]:
     """Return the launches numbered, so that alike patterns are computed once."""
     known: tuple[dict[str, int], dict[str, int]] = ({}, {})
     return tuple(

@@ -119,7 +119,8 @@ async def plan(desk: Desk | None, spec: ExperimentSpec) -> Plan:
     host = desk.link.host.name if desk is not None else spec.base.host.ssh
     runs = await Journal().runs(host=host, limit=200) if host else ()
     noise, ready_s = noise_of(spec, runs), _ready_s(spec, runs)
-    now, each = (finding(spec, order, noise, relaunch) for relaunch in (spec.relaunch, "each"))
+    now = await asyncio.to_thread(finding, order, noise, spec.relaunch)
+    each = await asyncio.to_thread(finding, order, noise, "each")
     points = spec.search.trials + 1 if spec.search is not None else 0  # the base is one of them
     visits, launches = points + sum(len(block) for _, block in order), points + now.launches
     minutes, why = _minutes(spec, runs, visits, launches, ready_s)

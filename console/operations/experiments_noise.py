@@ -13,7 +13,7 @@ from console.domain.experiment import ExperimentSpec
 from console.domain.measurement import Measurement
 from console.domain.text import counted
 from console.experiments.components import Scatter, scatter
-from console.experiments.sharing import sharing
+from console.experiments.sharing import numbered, sharing
 from console.experiments.statistics import detectable
 
 if TYPE_CHECKING:
@@ -152,27 +152,32 @@ def _percent(sd_log: float | None) -> float | None:
     return None if sd_log is None else 100 * sd_log
 
 
-def finding(spec: ExperimentSpec, order: Order, noise: Noise, relaunch: str) -> Finding:
+def finding(order: Order, noise: Noise, relaunch: str) -> Finding:
     """Return what an order of measurements costs and finds; of several arms, the one that is found the least."""
-    visits, known = _visits(order, relaunch), []
-    sides: dict[str, dict[str, list[str]]] = {}
+    visits, sides = _visits(order, relaunch), dict[str, dict[str, list[str]]]()
     for stage, arm, launch in visits:
         sides.setdefault(stage, {}).setdefault(arm, []).append(launch)
-    shared = False
-    for stage, arms in sides.items():
-        base = next(iter(arms.values()), [])
-        for launches in list(arms.values())[1:] if stage != AFRESH else ():
-            pairs = tuple(zip(base, launches, strict=False))
-            shared = shared or not sharing(pairs).apart
-            if noise.pair_pct is not None:
-                share = 1.0 if noise.share is None else noise.share
-                known.append(detectable(noise.pair_pct / 100, len(pairs), launches=pairs, between=share))
-    sure = [one for one in known if one is not None]
+    patterns = {
+        numbered(tuple(zip(base, launches, strict=False)))
+        for stage, (base, *others) in ((stage, arms.values()) for stage, arms in sides.items())
+        for launches in (others if stage != AFRESH else ())
+    }
+    share = 1.0 if noise.share is None else noise.share
+    found = [
+        detectable(noise.pair_pct / 100, len(pairs), launches=_named(pairs), between=share)
+        for pairs in patterns
+        if noise.pair_pct is not None
+    ]
+    sure = [one for one in found if one is not None]
     return Finding(
         len({launch for _, _, launch in visits}),
-        shared,
-        max(sure) if sure and len(sure) == len(known) else None,
+        any(not sharing(_named(pairs)).apart for pairs in patterns),
+        max(sure) if sure and len(sure) == len(found) else None,
     )
+
+
+def _named(pairs: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:
+    return [(str(base), str(arm)) for base, arm in pairs]
 
 
 def _visits(order: Order, relaunch: str) -> list[tuple[str, str, str]]:

@@ -130,21 +130,21 @@ def test_launches_of_one_day_are_held_to_each_other_and_those_of_all_days_where_
 def test_what_an_order_finds_depends_on_the_launches_that_its_pairs_share(tmp_path: Path) -> None:
     spec, noise = spec_in(tmp_path), Noise(1.0, 0.3, 0.64, 30, 10, "", share=0.82)
     blocks = [*order(5, "base", "wide"), *((AFRESH, arms) for _, arms in order(3, "base", "the winner"))]
-    now, each = (finding(spec, blocks, noise, relaunch) for relaunch in ("switch", "each"))
+    now, each = (finding(blocks, noise, relaunch) for relaunch in ("switch", "each"))
     assert (now.launches, each.launches) == (6 + 6, 10 + 6)
     assert now.shared and not each.shared
     assert each.detectable_pct == pytest.approx(1.70, abs=0.05)
     assert now.detectable_pct is not None and now.detectable_pct > 1.4 * 1.70
     alone = [("base", ("base",) * 5), ("base", ("wide",) * 5)]
-    assert finding(spec, alone, noise, "switch").detectable_pct is None
-    assert finding(spec, alone, noise, "each").detectable_pct == each.detectable_pct
+    assert finding(alone, noise, "switch").detectable_pct is None
+    assert finding(alone, noise, "each").detectable_pct == each.detectable_pct
 
 
 def test_a_launch_for_each_is_advised_where_launches_make_the_noise_or_nobody_knows(tmp_path: Path) -> None:
     spec, blocks = spec_in(tmp_path), order(5, "base", "wide")
 
     def said(noise: Noise, relaunch: str = "switch", ready_s: float | None = 180.0) -> list[str]:
-        now, each = (finding(spec, blocks, noise, how) for how in (relaunch, "each"))
+        now, each = (finding(blocks, noise, how) for how in (relaunch, "each"))
         return advice(spec, noise, now, each, ready_s)
 
     launches = Noise(1.0, 0.3, 0.64, 30, 10, "", share=0.82)
@@ -161,7 +161,7 @@ def test_a_launch_for_each_is_advised_where_launches_make_the_noise_or_nobody_kn
     assert said(Noise(0.5, 0.35, 0.05, 30, 10, "", share=0.02)) == []
     one = replace(spec, interleave=False)
     alone = [("base", ("base",) * 5), ("base", ("wide",) * 5)]
-    now = finding(one, alone, launches, "switch")
+    now = finding(alone, launches, "switch")
     assert "no verdict can come of it" in advice(one, launches, now, now, None)[0]
 
 
