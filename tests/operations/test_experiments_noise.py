@@ -127,8 +127,8 @@ def test_launches_of_one_day_are_held_to_each_other_and_those_of_all_days_where_
     assert far.between_pct == pytest.approx(7.6, abs=0.2)
 
 
-def test_what_an_order_finds_depends_on_the_launches_that_its_pairs_share(tmp_path: Path) -> None:
-    spec, noise = spec_in(tmp_path), Noise(1.0, 0.3, 0.64, 30, 10, "", share=0.82)
+def test_what_an_order_finds_depends_on_the_launches_that_its_pairs_share() -> None:
+    noise = Noise(1.0, 0.3, 0.64, 30, 10, "", share=0.82)
     blocks = [*order(5, "base", "wide"), *((AFRESH, arms) for _, arms in order(3, "base", "the winner"))]
     now, each = (finding(blocks, noise, relaunch) for relaunch in ("switch", "each"))
     assert (now.launches, each.launches) == (6 + 6, 10 + 6)
