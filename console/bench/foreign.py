@@ -67,7 +67,9 @@ def _guidellm(one: Mapping[str, Any]) -> dict[str, Any]:
         "total_output_tokens": good("output_token_count").get("total_sum"),
         **_lengths(str(_part(one, "request_loader").get("data") or _part(config, "requests").get("data") or "")),
     }
-    if found["incomplete"] and found["num_prompts"]:  # cut off by the end of the time: neither done nor failed
+    if _amount(found["incomplete"]) and _amount(
+        found["num_prompts"]
+    ):  # cut off by the end of the time: neither done nor failed
         found["num_prompts"] -= found["incomplete"]
     for word, name, to_ms in (
         ("ttft", "time_to_first_token_ms", 1.0),
@@ -90,7 +92,7 @@ def _genai_bench(whole: Mapping[str, Any]) -> dict[str, Any]:
         "scenario": one.get("scenario"),
         "max_concurrency": None if by_rate else one.get("num_concurrency"),
         "request_rate": one.get("arrival_requests_per_second"),
-        "duration": (one.get("run_duration") or 0.0) * to_ms / 1000.0 or None,
+        "duration": (_amount(one.get("run_duration")) or 0.0) * to_ms / 1000.0 or None,
         "num_prompts": one.get("num_requests"),
         "completed": one.get("num_completed_requests"),
         "failed": one.get("num_error_requests"),
@@ -118,11 +120,15 @@ def _aiperf(whole: Mapping[str, Any]) -> dict[str, Any]:
         return _part(whole, name).get("avg")
 
     summary = whole.get("error_summary")
-    counts = [one.get("count") or 0 for one in summary if isinstance(one, Mapping)] if isinstance(summary, list) else []
-    completed, failed = mean("request_count"), mean("error_request_count") or sum(counts)
+    counts = (
+        [_amount(one.get("count")) or 0 for one in summary if isinstance(one, Mapping)]
+        if isinstance(summary, list)
+        else []
+    )
+    completed, failed = _amount(mean("request_count")), _amount(mean("error_request_count")) or sum(counts)
     found: dict[str, Any] = {
         "backend": "aiperf",
-        "model_id": names[0] if isinstance(names, list) else None,
+        "model_id": names[0] if isinstance(names, list) and names else None,
         "max_concurrency": load.get("concurrency"),
         "request_rate": load.get("request_rate") or load.get("rate"),
         "random_input_len": _part(prompts, "isl").get("mean"),
@@ -157,6 +163,11 @@ def _statistics(word: str, told: Mapping[str, Any], to_ms: float) -> dict[str, f
     return {
         f"{statistic}_{word}_ms": value * to_ms for statistic, names in STATISTICS for value in _numbers(known, names)
     }
+
+
+def _amount(value: Any) -> Any:
+    """Return a value that is a number, else `None`."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _numbers(told: Mapping[str, Any], names: Sequence[str]) -> Iterator[float]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
 import math
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
@@ -30,6 +33,20 @@ _KNOWN = {
     "total_output_tokens_by_server",
 }  # fmt: skip
 _PREFILL = re.compile(r"\b(\d\d:\d\d):\d\d[^\]]*\] Prefill batch.*?#new-token: (\d+), #cached-token: (\d+)")
+MEASURED = (
+    "completed", "duration", "output_throughput", "request_throughput", "total_token_throughput", "total_throughput",
+    "total_output_tokens", "ttfts", "itls",
+)  # fmt: skip
+"""A document without any of these, and without a latency, is nobody's result."""
+
+NUMBERS = (
+    "max_concurrency", "duration", "completed", "failed", "num_prompts", "total_input_tokens", "total_output_tokens",
+    "request_throughput", "output_throughput", "total_throughput", "total_token_throughput",
+)  # fmt: skip
+
+LONGEST = 19
+"""Digits of a whole number that somebody counted."""
+
 _RATE = re.compile(r"^(?:mean|median|std|p\d+)_\w+_ms$")
 FIT_SHARE = 0.99
 """Share of requests that must have been completed for a result to be ranked."""
@@ -46,6 +63,8 @@ class Result:
     concurrency_limit: int | None = None
     request_rate: float | str | None = None
     """`inf` for all at once."""
+    unlimited: bool = False
+    """Whether the file says that there was no limit, and does not merely say none."""
     input_len: int | None = None
     output_len: int | None = None
     seed: int | None = None
@@ -88,6 +107,8 @@ class Imported:
     damaged: tuple[tuple[int, str], ...] = ()
     """(line number, beginning of the line) that looks like a result and cannot be read."""
     warnings: tuple[str, ...] = ()
+    others: tuple[tuple[int, str], ...] = ()
+    """(line number, its first keys) of JSON that is nobody's result."""
 
     @property
     def winner(self) -> Result | None:
@@ -99,19 +120,23 @@ class Imported:
 
 
 def import_results(data: bytes) -> Imported:
-    """Read a result file; whatever is no result is a note, and a cut line is told of."""
-    text = data.decode("utf-8", "replace")
+    """Read a result file, packed or not; whatever is no result is a note, and a cut line is told of."""
+    text = _text(data)
     results: list[Result] = []
     notes: list[str] = []
     damaged: list[tuple[int, str]] = []
+    others: list[tuple[int, str]] = []
     logs: dict[int, str] = {}
     prefills: dict[str, list[tuple[int, int]]] = {}
     clock = ""
     whole = _loaded(text)
-    if whole is not None and (others := translated(whole)) is not None:
-        found_there = [_result(place, one) for place, one in enumerate(others, 1)]
+    if isinstance(whole, list):  # one document of several results
+        lines = [json.dumps(one) for one in whole]
+    elif whole is not None and (told := translated(whole)) is not None:
+        found_there = [_result(place, one) for place, one in enumerate(told, 1)]
         return Imported(tuple(found_there), warnings=tuple(_warnings(found_there)))
-    lines = [json.dumps(whole)] if whole is not None and "\n" in text.strip() else text.splitlines()
+    else:
+        lines = [json.dumps(whole)] if whole is not None and "\n" in text.strip() else text.splitlines()
     for number, line in enumerate(lines, 1):
         stripped = line.strip()
         if not stripped:
@@ -121,25 +146,43 @@ def import_results(data: bytes) -> Imported:
             prefills.setdefault(prefill[1], []).append((int(prefill[2]), int(prefill[3])))
         elif stripped.startswith("{"):
             found = _loaded(stripped)
-            if found is None:
+            if not isinstance(found, dict):
                 damaged.append((number, stripped[:60]))
-                continue
-            logs[len(results)], clock = clock, ""
-            results.append(_result(number, found))
+            elif not _is_result(found):
+                others.append((number, ", ".join(list(found)[:5])))
+            else:
+                logs[len(results)], clock = clock, ""
+                results.append(_result(number, found))
         else:
-            told = re.search(r"\blog (\d\d:\d\d)", stripped)
-            clock = told[1] if told else clock
+            at = re.search(r"\blog (\d\d:\d\d)", stripped)
+            clock = at[1] if at else clock
             notes.append(stripped)
     with_cache = [_with_cache(result, prefills.get(logs.get(place, ""), [])) for place, result in enumerate(results)]
-    return Imported(tuple(with_cache), tuple(notes), tuple(damaged), tuple(_warnings(with_cache)))
+    return Imported(tuple(with_cache), tuple(notes), tuple(damaged), tuple(_warnings(with_cache)), tuple(others))
 
 
-def _loaded(text: str) -> dict[str, Any] | None:
+def _text(data: bytes) -> str:
+    """Return the text of a file as people are sent it: packed, or as Windows writes it."""
+    if data[:2] == b"\x1f\x8b":
+        with contextlib.suppress(OSError, EOFError, zlib.error):
+            data = gzip.decompress(data)
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    return data.decode("utf-8-sig", "replace")
+
+
+def _loaded(text: str) -> dict[str, Any] | list[Any] | None:
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < LONGEST else None)
+    except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, (dict, list)) else None
+
+
+def _is_result(found: Mapping[str, Any]) -> bool:
+    """Whether a document holds anything that was measured."""
+    keys = found["keys"] if isinstance(found.get("keys"), dict) else found
+    return any(name in keys for name in MEASURED) or any(_RATE.match(name) for name in keys)
 
 
 def _result(line: int, found: Mapping[str, Any]) -> Result:
@@ -167,6 +210,7 @@ def _result(line: int, found: Mapping[str, Any]) -> Result:
         model=str(keys.get("model_id") or ""),
         concurrency_limit=_whole(keys.get("max_concurrency")),
         request_rate=_request_rate(keys.get("request_rate")),
+        unlimited="max_concurrency" in keys and keys["max_concurrency"] is None,
         input_len=_whole(keys.get("random_input_len", keys.get("input_len"))),
         output_len=_whole(keys.get("random_output_len", keys.get("output_len"))),
         seed=_whole(keys.get("seed")),
@@ -207,7 +251,8 @@ def _latencies(keys: Mapping[str, Any]) -> dict[str, dict[str, float | None]]:
 
 def _judged(result: Result, keys: Mapping[str, Any]) -> Result:
     """Take back what is no measurement, and say so."""
-    flags: list[str] = []
+    wrong = [name for name in NUMBERS if keys.get(name) is not None and not _is_number(keys[name])]
+    flags = [f"{name}: {str(keys[name])[:40]!r} is no number" for name in wrong]
     latencies = {name: dict(values) for name, values in result.latencies.items()}
     fit = True
     if result.completed == 0:
@@ -247,22 +292,22 @@ def _judged(result: Result, keys: Mapping[str, Any]) -> Result:
 
 def _recomputed(keys: Mapping[str, Any], latencies: dict[str, dict[str, float | None]]) -> list[str]:
     """Compute TTFT and TPOT anew from the requests where some have no first token's time."""
-    ttfts = keys.get("ttfts")
-    if not isinstance(ttfts, list) or not any(value == 0.0 for value in ttfts):
+    ttfts = _numbers(keys.get("ttfts"))
+    if not any(value == 0.0 for value in ttfts):
         return []
-    measured = [place for place, value in enumerate(ttfts) if value]
+    measured = [(place, value) for place, value in enumerate(ttfts) if value]
     flag = f"TTFT missing for {len(ttfts) - len(measured)}/{len(ttfts)} requests"
     if "ttft_ms" in latencies:
-        values = [1000 * ttfts[place] for place in measured]
+        values = [1000 * value for _, value in measured]
         latencies["ttft_ms"] = dict.fromkeys(latencies["ttft_ms"])
         if values:
             latencies["ttft_ms"] |= {"mean_ms": fmean(values), "p50_ms": median(values)}
-    ends, lengths = keys.get("latencies"), keys.get("output_lens")
+    ends, lengths = _numbers(keys.get("latencies")), _numbers(keys.get("output_lens"))
     if "tpot_ms" in latencies:
         latencies["tpot_ms"] = dict.fromkeys(latencies["tpot_ms"])
-        if isinstance(ends, list) and isinstance(lengths, list):
-            paces = [1000 * (ends[p] - ttfts[p]) / (lengths[p] - 1) for p in measured if lengths[p] > 1]
-            latencies["tpot_ms"]["mean_ms"] = fmean(paces) if paces else None
+        told = [(ends[p], ttft, lengths[p]) for p, ttft in measured if p < len(ends) and p < len(lengths)]
+        paces = [1000 * (end - ttft) / (count - 1) for end, ttft, count in told if end and count and count > 1]
+        latencies["tpot_ms"]["mean_ms"] = fmean(paces) if paces else None
         flag += "; TTFT and TPOT are those of the others"
     return [flag]
 
@@ -308,6 +353,18 @@ def _number(value: object) -> float | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     return None
+
+
+def _numbers(values: object) -> list[float | None]:
+    return [_number(value) for value in values] if isinstance(values, list) else []
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a number, also one that no JSON knows: `NaN` and `inf` are a missing one."""
+    try:
+        return not isinstance(value, bool) and isinstance(float(value), float)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
 
 
 def _whole(value: object) -> int | None:

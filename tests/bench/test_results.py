@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -89,4 +91,42 @@ def test_any_bytes_are_read_without_a_fault(data: bytes) -> None:
     )
 )
 def test_values_of_a_wrong_type_are_unknown(keys: dict[str, object]) -> None:
-    assert len(import_results(json.dumps({**keys, "x": 1}).encode()).results) == 1
+    assert len(import_results(json.dumps({"duration": 1, **keys}).encode()).results) == 1
+
+
+GOOD = {"completed": 3, "num_prompts": 3, "duration": 1.0, "output_throughput": 5.0}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        json.dumps([GOOD, GOOD]).encode(),
+        gzip.compress(f"{json.dumps(GOOD)}\n{json.dumps(GOOD)}".encode()),
+        b"\xef\xbb\xbf" + f"{json.dumps(GOOD)}\n{json.dumps(GOOD)}".encode(),
+        f"{json.dumps(GOOD)}\r\n{json.dumps(GOOD)}".encode("utf-16"),
+    ],
+    ids=["one list", "packed", "byte order mark", "utf-16"],
+)
+def test_a_file_is_read_as_people_are_sent_it(data: bytes) -> None:
+    found = import_results(data)
+    assert [one.output_throughput_tok_s for one in found.results] == [5.0, 5.0]
+    assert not (found.notes or found.damaged or found.others)
+
+
+def test_json_that_is_nobodys_result_is_told_with_its_line_and_keys() -> None:
+    found = import_results(f'{json.dumps(GOOD)}\n{{"a": 1, "b": 2}}\n{{}}'.encode())
+    assert len(found.results) == 1 and found.others == ((2, "a, b"), (3, ""))
+
+
+def test_a_value_that_is_no_number_is_named_and_an_absent_limit_is_not_unlimited() -> None:
+    (one,) = import_results(json.dumps({**GOOD, "output_throughput": "fast", "max_concurrency": None}).encode()).results
+    assert one.flags == ("output_throughput: 'fast' is no number",) and one.unlimited
+    (one,) = import_results(json.dumps(GOOD | {"duration": math.nan}).encode()).results
+    assert not one.flags and one.duration_s is None and not one.unlimited
+
+
+@pytest.mark.parametrize("key", ["ttfts", "latencies", "output_lens"])
+@pytest.mark.parametrize("value", [[0.0, "x"], [None], [], "x", [0.0, 10**400]])
+def test_arrays_of_a_wrong_kind_are_read_without_a_fault(key: str, value: object) -> None:
+    whole = json.loads((DATA / "F08.json").read_bytes())
+    assert len(import_results(json.dumps(whole | {key: value}).encode()).results) == 1

@@ -144,13 +144,15 @@ async def import_file(args: argparse.Namespace, desk: Desk | None, out: Output) 
             results=[_plain(result) for result in found.results],
             notes=found.notes,
             damaged=[{"line": line, "text": text} for line, text in found.damaged],
+            others=[{"line": line, "keys": keys} for line, keys in found.others],
             warnings=found.warnings,
             winner=None if found.winner is None else found.winner.line,
         )
         return 0 if found.results else 1
     for result in found.results:
-        rate = f", rate {result.request_rate}" if result.request_rate is not None else ""
-        limit = "unlimited" if result.concurrency_limit is None else result.concurrency_limit
+        told = "inf (all at once)" if result.request_rate == "inf" else result.request_rate
+        rate = f", rate {told}" if told is not None else ""
+        limit = dash(result.concurrency_limit) if not result.unlimited else "unlimited"
         out.line(
             f"line {result.line}  {result.backend or '—'}  concurrency {limit}{rate}"
             f"  {dash(result.output_throughput_tok_s, 1)} tok/s out"
@@ -163,6 +165,8 @@ async def import_file(args: argparse.Namespace, desk: Desk | None, out: Output) 
         out.say(f"{args.file}:{line}: damaged, not read: {text}…")
     for warning in found.warnings:
         out.say(f"{args.file}: {warning}")
+    for line, keys in found.others:
+        out.say(f"{args.file}:{line}: no result of a benchmark: its keys are {keys or 'none'}")
     if not found.results:
         out.say(f"{args.file}: no results in it")
     return 0 if found.results else 1
