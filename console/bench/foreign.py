@@ -40,6 +40,34 @@ def translated(whole: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     return None
 
 
+def own_words(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row of our own export in the keys of `bench_serving`; any other row as it is."""
+    if "output_throughput_tok_s" not in row or "concurrency_limit" not in row:
+        return row
+    plan = _part(row, "protocol")
+    found: dict[str, Any] = {
+        "backend": "tokwatt",
+        "max_concurrency": row.get("concurrency_limit"),
+        "request_rate": row.get("request_rate_req_s"),
+        "random_input_len": plan.get("input_tokens"),
+        "random_output_len": plan.get("output_tokens"),
+        "duration": row.get("duration_s"),
+        "num_prompts": row.get("requests"),
+        "completed": row.get("completed"),
+        "failed": row.get("failed"),
+        "total_input_tokens": row.get("input_tokens"),
+        "total_output_tokens": row.get("output_tokens"),
+        "request_throughput": row.get("request_throughput_req_s"),
+        "output_throughput": row.get("output_throughput_tok_s"),
+        "request_goodput": row.get("goodput_req_s"),
+    }
+    for word in ("ttft", "itl", "tpot", "e2el"):
+        names = (("mean", "mean"), ("median", "p50"), ("p90", "p90"), ("p99", "p99"))
+        found |= {f"{statistic}_{word}_ms": row.get(f"{word}_{name}_ms") for statistic, name in names}
+    tags = {name: row.get(name) for name in ("host", "profile", "run_id", "repeat", "tainted")}
+    return {name: value for name, value in {**found, **tags}.items() if value is not None}
+
+
 def _guidellm(one: Mapping[str, Any]) -> dict[str, Any]:
     config, args = _part(one, "config"), _part(one, "args")
     strategy = _part(config, "strategy") or _part(args, "strategy")

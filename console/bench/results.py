@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
-from console.bench.foreign import translated
+from console.bench.foreign import own_words, translated
 
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
 _STATISTICS = {
@@ -148,11 +148,11 @@ def import_results(data: bytes) -> Imported:
             found = _loaded(stripped)
             if not isinstance(found, dict):
                 damaged.append((number, stripped[:60]))
-            elif not _is_result(found):
+            elif not _is_result(row := own_words(found)):
                 others.append((number, ", ".join(list(found)[:5])))
             else:
                 logs[len(results)], clock = clock, ""
-                results.append(_result(number, found))
+                results.append(_result(number, row))
         else:
             at = re.search(r"\blog (\d\d:\d\d)", stripped)
             clock = at[1] if at else clock
@@ -335,6 +335,7 @@ def _warnings(results: list[Result]) -> list[str]:
                     f"line {result.line} has the seed and data of line {earlier.line}: without a flush (/flush_cache),"
                     " another seed or a restart between them the prefix cache was warm, and they cannot be compared"
                 )
+                break
     return found
 
 

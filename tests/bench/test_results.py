@@ -130,3 +130,15 @@ def test_a_value_that_is_no_number_is_named_and_an_absent_limit_is_not_unlimited
 def test_arrays_of_a_wrong_kind_are_read_without_a_fault(key: str, value: object) -> None:
     whole = json.loads((DATA / "F08.json").read_bytes())
     assert len(import_results(json.dumps(whole | {key: value}).encode()).results) == 1
+
+
+def test_a_row_of_our_own_export_is_read_in_the_engines_words() -> None:
+    row = {
+        "host": "demo", "run_id": "r", "concurrency_limit": 8, "requests": 8, "completed": 8, "failed": 0,
+        "duration_s": 1.6, "output_throughput_tok_s": 154.2, "ttft_p50_ms": 60.4, "itl_mean_ms": 51.5,
+        "protocol": {"input_tokens": 128, "output_tokens": 32},
+    }  # fmt: skip
+    (one,) = import_results(json.dumps(row).encode()).results
+    assert (one.backend, one.concurrency_limit, one.output_throughput_tok_s) == ("tokwatt", 8, 154.2)
+    assert (one.input_len, one.output_len, one.completed, one.duration_s) == (128, 32, 8, 1.6)
+    assert one.latencies["ttft_ms"] == {"p50_ms": 60.4} and one.tags["run_id"] == "r"
