@@ -84,7 +84,7 @@ def judge(base: Sequence[Sequence[str]], arm: Sequence[str], prompts: Sequence[s
     own = _share([_begins(repeats[0], repeats[-1]) for repeats in base if len(repeats) > 1])
     blocked = ""
     if len(garbage) > usual:
-        blocked = f"{len(garbage)} of {len(arm)} answers are garbage, {usual} of the base's: {garbage[0]}"
+        blocked = f"{len(garbage)} of {len(arm)} answers are garbage ({usual} of the base's), as that to {garbage[0]}"
     elif mine is not None and own is not None and mine < own / 2 and (own - mine) * len(arm) >= 3:
         blocked = f"only {mine:.0%} of the answers begin as the base's, which agree with themselves in {own:.0%}"
     return Told(garbage, mine, own, blocked)

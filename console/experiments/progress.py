@@ -92,8 +92,10 @@ class Progress:
     notes: list[str] = field(default_factory=list)
     checked: set[str] = field(default_factory=set)
     """Arms whose arguments in force and answers were looked at."""
+    asked: set[str] = field(default_factory=set)
+    """Runs whose answers were looked at: kernels that are chosen at a launch may be others the next time."""
     answers: dict[str, Any] = field(default_factory=dict)
-    """Arm to what it answered."""
+    """Arm to what it answered first."""
     refuted: dict[str, str] = field(default_factory=dict)
     """Winners that a fresh measurement did not confirm, and why."""
     current: str = ""
@@ -156,7 +158,8 @@ def take(progress: Progress, kind: str, at: float, data: Mapping[str, Any]) -> N
             progress.relaunched[back] = at
     elif kind == "checked":
         progress.checked.add(arm)
-        progress.answers[arm] = data.get("answers")
+        progress.asked.add(str(data.get("run") or ""))
+        progress.answers.setdefault(arm, data.get("answers"))
     elif kind == "measured":
         key = (str(data["stage"]), int(data["block"]), arm)
         progress.visits[key] = {int(rung): float(value) for rung, value in data["values"].items()}

@@ -248,7 +248,7 @@ class Work:
         try:
             if not await self._still(arm) or self._worn(visit):
                 await self.enter(arm, visit.stage)
-            return arm in self.progress.checked or await self._checked(arm)
+            return self.progress.run in self.progress.asked or await self._checked(arm)
         except StepError as error:
             if arm == BASE or self.progress.settled.get(arm) is not None:
                 raise
@@ -283,15 +283,16 @@ class Work:
     # what is in force
 
     async def _checked(self, arm: str) -> bool:
-        """Look at what is in force and at what is answered; return whether it is to be measured."""
-        base = self.progress.same(self.rules.against[arm]) if arm in self.rules.against else ""
+        """Look at what is in force and at what this launch answers; return whether it is to be measured."""
+        first = arm not in self.progress.checked
+        base = self.progress.same(self.rules.against[arm]) if first and arm in self.rules.against else ""
         mine, theirs = self.progress.in_force.get(arm, ""), self.progress.in_force.get(base, "")
         if base and mine and mine == theirs:
             reason = "the server says that the same arguments are in force"
             data = {"arm": arm, "verdict": Verdict.SAME_ARM.value, "reason": reason, "same_as": base}
             await self.diary("verdict", data, "")
             return False
-        given = await self._answers(arm) if self.spec.answers else None
+        given = await self._answers(arm) if self.spec.answers and (first or arm != BASE) else None
         base_answers = self.progress.answers.get(BASE)
         if given is not None and arm != BASE and base_answers:
             told = judging.judge(base_answers, [repeats[0] for repeats in given])
@@ -299,7 +300,7 @@ class Work:
                 data = {"arm": arm, "verdict": Verdict.FAILED.value, "reason": f"answer check: {told.blocked}"}
                 await self.diary("verdict", data, f"{arm}: answers with garbage; to be rolled back")
                 return False
-        await self.diary("checked", {"arm": arm, "answers": given}, "")
+        await self.diary("checked", {"arm": arm, "run": self.progress.run, "answers": given}, "")
         return True
 
     async def _answers(self, arm: str) -> list[list[str]] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from console.domain.experiment import ExperimentState, Verdict
+from console.domain.profile import Profile
 from console.domain.run import Run, RunPhase
 from console.errors import DriftError, ReadOnlyError, RefusedError, UsageError
 from console.journal import experiments as entries
@@ -78,7 +79,7 @@ async def count(file: Path, world: World, desk: Desk) -> int:
     return len(world.calls)
 
 
-CALLS = 145
+CALLS = 156
 """Of a whole experiment over the pretend host; the test below holds it to that."""
 
 
@@ -139,6 +140,23 @@ async def test_garbage_blocks_a_keep(desk: Desk, world: World, file: Path) -> No
     tuned = next(arm for arm in told.outcomes if arm.name == "tuned")
     assert tuned.verdict is Verdict.FAILED and "6 of 6 answers are garbage" in tuned.reason
     assert told.winner == "wide" and not world.on
+
+
+async def test_garbage_that_comes_with_a_later_launch_takes_a_keep_back(desk: Desk, world: World, file: Path) -> None:
+    """A kernel that is tuned at each launch may be the broken one the next time: also when the winner is measured afresh."""
+    world.speed = story
+    launches = list[str]()
+
+    def answer(profile: Profile, on: frozenset[str]) -> str:
+        launches.append("tune" if "tune" in on else "")
+        return "!" * 48 if "tune" in on and launches.count("tune") > 2 else "The sea was calm and the boats came home."
+
+    world.answer = answer
+    told = await run(desk, file)
+    tuned = next(arm for arm in told.outcomes if arm.name == "tuned")
+    assert tuned.verdict is Verdict.FAILED and "6 of 6 answers are garbage (0 of the base's)" in tuned.reason
+    assert tuned.rolled_back_to == "wide" and tuned.relaunched_at is not None
+    assert (told.winner, told.verdict) == ("wide", Verdict.KEEP) and not world.on
 
 
 async def test_arms_that_resolve_alike_are_not_measured(desk: Desk, world: World, file: Path) -> None:
