@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from console.domain.host import Link
 from console.domain.text import clean
 from console.errors import AlreadySoError, ConnectError, ConsoleError, DriftError, RefusedError, RemoteError
 from console.operations.desk import Desk, Hold
@@ -53,14 +54,15 @@ async def held(desk: Desk, what: str, *, total: bool = True) -> AsyncIterator[Ho
         except BaseException:
             desk.hold = None
             raise
+        whole = False
         try:
             yield hold
+            whole = True
         finally:
             if renewing is not None:
                 renewing.cancel()
                 await asyncio.gather(renewing, return_exceptions=True)
-                with contextlib.suppress(ConsoleError):
-                    await desk.link.call("let_go", {"hold": desk.claim}, deadline_s=LET_GO_S)
+                await _let_go(desk, LET_GO_S if whole else 0.0)
             desk.hold = None
 
 
@@ -189,6 +191,16 @@ async def _take(desk: Desk, what: str, total: bool) -> bool:
     if before:
         desk.say(f"{before['operator']} left this host: {told(before)}; its hold ends here")
     return True
+
+
+async def _let_go(desk: Desk, patience_s: float) -> None:
+    """Give the hold back, at once or when the link is back; what cannot be given back becomes stale."""
+    with contextlib.suppress(ConsoleError, TimeoutError):
+        async with asyncio.timeout(patience_s or None):
+            async for state in desk.link.changes():
+                if state.link is Link.UP or not patience_s:
+                    break
+        await desk.link.call("let_go", {"hold": desk.claim}, deadline_s=LET_GO_S)
 
 
 async def _renew(desk: Desk, hold: Hold, what: str) -> None:

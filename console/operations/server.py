@@ -14,6 +14,7 @@ from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
 from console.operations import activities, fitness, launching, owners, running, standing, stopping, units
 from console.operations.desk import Desk
+from console.operations.holds import must_be_free
 from console.operations.running import LIVING
 from console.state.store import Mark
 
@@ -36,6 +37,7 @@ async def start(desk: Desk, *, force: bool = False) -> Run:
     """
     profile = desk.must_profile()
     desk.must_write("serve start")
+    await must_be_free(desk, "serve start")
     states = (await desk.link.call("runs", {"limit": RUNS_LOOKED_AT})).result["runs"]
     living = await _living(desk, profile, states)
     if living is not None and living.phase is RunPhase.STOPPING:
@@ -64,6 +66,7 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
         RefusedError: The server was not started by tokwatt; owner and command are named.
     """
     desk.must_write("serve stop")
+    await must_be_free(desk, "serve stop")
     run = run or await status(desk)
     if run is None:
         raise AlreadySoError(f"{desk.link.host.name}: no server runs")
@@ -286,7 +289,8 @@ def _must_be_alone(desk: Desk, profile: Profile, states: Sequence[running.State]
 
 async def _living(desk: Desk, profile: Profile, states: Sequence[running.State]) -> Run | None:
     alive = next((state for state in states if state["alive"] and _of(state, profile)), None)
-    return None if alive is None else await standing.told(desk, alive, await running.evidence_patterns(desk))
+    run = None if alive is None else await standing.told(desk, alive, await running.evidence_patterns(desk))
+    return run if run is not None and run.phase in LIVING else None  # it may have ended since it was listed
 
 
 async def _left_over(desk: Desk, run: Run) -> bool:

@@ -39,6 +39,9 @@ MEMORY_WAIT_S = 30.0
 SMALL_MIB = 64.0
 """GPU memory that differs by less has come back."""
 
+_UNDER_WAY: set[str] = set()
+"""Notes of the stops that this process is at."""
+
 Say = Callable[[str], None]
 Ids = dict[int, int]
 """Start time by pid."""
@@ -70,6 +73,13 @@ class _Stop:
 
     async def end(self, grace_s: float) -> State:
         """Go down the ladder, unless it is gone or goes down by another's hand."""
+        _UNDER_WAY.add(self._token)
+        try:
+            return await self._ended(grace_s)
+        finally:
+            _UNDER_WAY.discard(self._token)
+
+    async def _ended(self, grace_s: float) -> State:
         state = await self._claimed(grace_s)
         try:
             return await self._down(state, grace_s)
@@ -89,7 +99,7 @@ class _Stop:
         if not run.folder or stop.get("token") == self._token:
             return state
         left_s = float(stop.get("at") or 0.0) + float(stop.get("grace_s") or 0.0) + OTHERS_S - float(state["time"])
-        if left_s > 0:
+        if left_s > 0 and not _given_up(self._desk, stop):
             say(f"{stop.get('operator') or 'another console'} stops it already: waiting for {left_s:.0f} s at most")
             state = await self._wait_gone(left_s)
             await self._must_live(state)
@@ -152,6 +162,7 @@ class _Stop:
             "token": self._token,
             "grace_s": grace_s,
             "take": take,
+            "pid": os.getpid(),
         }
         return (await guarded(self._desk, "note_stop", args, what=f"stop {self._run.id}")).result
 
@@ -323,6 +334,21 @@ class _Stop:
                     return f"GPU memory still held by its processes: {left:,.0f} MiB"
                 return f"GPU memory: {freed:,.0f} of {held or 0:,.0f} MiB came back; others may have taken some"
             await asyncio.sleep(POLL_S)
+
+
+def _given_up(desk: Desk, stop: Mapping[str, Any]) -> bool:
+    """Return whether a stop was noted by a console of this machine that died since, or lost its link and gave up."""
+    if stop.get("console") != desk.claim["console"] or not isinstance(pid := stop.get("pid"), int):
+        return False
+    if pid == os.getpid():
+        return stop.get("token") not in _UNDER_WAY
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
 
 
 def _is_over(unit: Unit | None) -> bool:

@@ -18,6 +18,7 @@ from console.errors import ConsoleError, RefusedError, UsageError
 from console.experiments.statistics import unpaired
 from console.operations import drifts
 from console.operations.desk import Desk
+from console.operations.holds import held
 from console.operations.drifts import Drift, Gravity
 
 READY_S = 3600.0
@@ -136,11 +137,11 @@ async def reproduce(desk: Desk, *, force: bool = False) -> AsyncIterator[Again |
         RefusedError: Something has drifted, or a server runs already that is not this profile's.
         ReadOnlyError: The console may only look.
     """
-    desk.must_profile()
+    name = desk.must_profile().name
     desk.must_write("profile reproduce")
     standing = "nothing was changed on the host"
     try:
-        async with aclosing(_reproduced(desk, force)) as parts:
+        async with held(desk, f"reproduce {name}"), aclosing(_reproduced(desk, force)) as parts:
             async for part, standing in parts:  # noqa: B007 (said below)
                 if part:
                     yield part

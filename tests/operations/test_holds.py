@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from console.domain.host import Link, LinkState
 from console.errors import AlreadySoError, LinkLostError, ReadOnlyError, RefusedError, RemoteError
 from console.journal import holding
 from console.operations import holds
@@ -161,6 +162,22 @@ async def test_a_console_that_is_cut_off_holds_until_it_is_stale_and_its_machine
     async with holds.held(bob, "measure run-7", total=False):
         [said] = bob.said
         assert said.startswith("ada@adas-laptop as root left this host: experiment x-1 wide, for 0 s by now")
+    assert not file.exists()
+
+
+async def test_a_hold_whose_link_is_away_at_the_end_is_given_back_when_it_is_back(
+    both: tuple[Console, Console], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, _ = both
+    down, up = LinkState(Link.LOST), LinkState(Link.UP)
+
+    async def changes() -> AsyncIterator[LinkState]:
+        yield down
+        assert file.exists()
+        yield up
+
+    async with holds.held(ada, "experiment"):
+        monkeypatch.setattr(HostLink, "changes", lambda self: changes())
     assert not file.exists()
 
 

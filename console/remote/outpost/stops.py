@@ -14,7 +14,7 @@ from .runfiles import put_json, read_json
 def _note_stop(call: Call) -> Result:
     """Write down, before a run is stopped, that it was asked for and by whom; whose note stands comes back as `stop`.
 
-    Arguments: `operator`; `token`, by which a console knows its own note; `grace_s`, after which it goes on to
+    Arguments: `operator`; `token`, by which a console knows its own note; `pid` of it, where it runs; `grace_s`, after which it goes on to
     SIGKILL; `take`, to replace the note of another; `hold`, as `holds.refuse` takes it. Of a run of which nothing
     lives nothing is written: how it ended stays as it was.
     """
@@ -27,6 +27,8 @@ def _note_stop(call: Call) -> Result:
         "operator": call.text("operator", ""),
         "token": call.text("token", ""),
         "grace_s": call.args.get("grace_s"),
+        "console": (call.args.get("hold") or {}).get("console") or "",
+        "pid": call.args.get("pid"),
         "at": time.time(),
     }
     path = os.path.join(folder, "stop")
