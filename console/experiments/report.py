@@ -222,12 +222,11 @@ def _worse(rules: Rules, told: ArmOutcome) -> str:
 def _base_rungs(rules: Rules, progress: Progress, name: str) -> tuple[Rated, ...]:
     found = []
     for rung in rules.concurrency:
-        seen = [
-            values[rung]
-            for (stage, _, arm), values in progress.visits.items()
-            if arm == name == stage and rung in values
-        ]
-        one = rated(rung, Pairs(tuple(seen), tuple(seen)))
+        visits = {
+            key: values[rung] for key, values in progress.visits.items() if key[2] == name == key[0] and rung in values
+        }
+        seen, launches = tuple(visits.values()), [progress.launches.get(key, "") for key in visits]
+        one = rated(rung, Pairs(seen, seen, tuple(zip(launches, launches, strict=True))))
         if seen:
             found.append(replace(one, ratio=None, low=None, high=None))
     return tuple(found)

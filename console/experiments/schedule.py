@@ -15,6 +15,9 @@ from console.experiments.verdicts import Judged, judge
 LOST_BLOCKS = 2
 """Tainted visits of one arm in a stage that are made good by further blocks."""
 
+SPOILT_BLOCKS = 2
+"""An arm whose every visit was tainted alike in so many blocks is measured no more: what spoils it stays."""
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -186,11 +189,22 @@ def _due(rules: Rules, progress: Progress, parent: str, arms: Sequence[str], blo
         whole = all(progress.measured(parent, at, name) for at in range(rules.repeats) for name in (parent, arm))
         if block < 1 or (not rules.interleave and not whole):
             continue
+        if why := _spoilt(progress, parent, arm, block):
+            return Settle(arm, Verdict.INCONCLUSIVE, why)
         told = judged(rules, progress, arm)
         spent = block >= rules.repeats + _made_good(progress, parent, (parent, *arms))
         if told.final or spent:
             return Settle(arm, told.verdict, told.told() if told.final else _too_few(progress, parent, arm))
     return None
+
+
+def _spoilt(progress: Progress, parent: str, arm: str, block: int) -> str:
+    """Return why further pairs would be as useless as those before; empty when they need not be."""
+    for name in (parent, arm) if block >= SPOILT_BLOCKS else ():
+        told = [progress.taints.get((parent, at, name), "") for at in range(block)]
+        if told[0] and len(set(told)) == 1:
+            return f"no measurement of {name} may be compared: {told[0]}; more of them were not made"
+    return ""
 
 
 def _too_few(progress: Progress, parent: str, arm: str) -> str:
@@ -215,7 +229,8 @@ def _confirming(rules: Rules, progress: Progress, winner: str) -> Step | None:
     for rival in rivals:
         told = _fresh(rules, progress, stage, rival, winner)
         if told.verdict is not Verdict.KEEP:
-            return Refute(winner, f"measured afresh against {rival}: {told.verdict}{_change(told)}")
+            more = f"; confirm = {told.pairs + told.more_pairs} would probably settle it" if told.more_pairs else ""
+            return Refute(winner, f"measured afresh against {rival}: {told.verdict}{_change(told)}{more}")
     return None
 
 

@@ -54,6 +54,13 @@ class Judged:
         needed = pairs_to_settle(self.gain, self.interval.widening * self.interval.sd_log)
         return None if needed is None else max(1, needed - self.pairs)
 
+    @property
+    def _pairs_apart(self) -> int | None:
+        """How many pairs in all would settle it if none shared a launch; `None` when none does."""
+        if self.interval is None or self.interval.widening <= 1:
+            return None
+        return pairs_to_settle(self.gain, self.interval.sd_log)
+
     def told(self) -> str:
         """Return the reason, and for an open question what would settle it."""
         if self.verdict is not Verdict.INCONCLUSIVE:
@@ -62,6 +69,8 @@ class Judged:
             return f"{self.reason}; {self.remedy}"
         more = self.more_pairs
         settles = f"about {more} more pairs would settle it" if more else f"{MOST_PAIRS} pairs would not settle it"
+        if (apart := self._pairs_apart) is not None:
+            settles += f', or {apart} in all with relaunch = "each"'
         return f"{self.reason}; {settles}" if self.reason else settles
 
 

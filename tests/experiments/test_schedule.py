@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -153,6 +154,9 @@ def test_a_winner_by_luck_is_refuted_and_not_left_running() -> None:
     told = lucky.walk()
     assert told.settled["same"].verdict is Verdict.KEEP
     assert "measured afresh against base" in told.refuted["same"]
+    again = Host(rules({"same": BASE}, repeats=3), {BASE: 880, "same": 886}, cv=0.004)
+    again.events = lucky.events[:6]
+    assert re.search(r"INCONCLUSIVE .*; confirm = \d+ would probably settle it", again.walk().refuted["same"])
     assert told.left_in == BASE
 
 

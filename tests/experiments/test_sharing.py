@@ -162,3 +162,13 @@ def test_what_scatter_is_not_known_is_not_made_up() -> None:
     assert mixed is not None and (mixed.between, mixed.share, mixed.within) == (0.0, 0.0, mixed.single)
     equal = scatter([{launch: [100.0, 100.0] for launch in "123"}])
     assert equal is not None and (equal.within, equal.between, equal.single, equal.share) == (0.0, 0.0, 0.0, 0.0)
+
+
+def test_an_open_question_says_how_many_pairs_of_their_own_launches_would_settle_it() -> None:
+    told = decided([100.0] * 5, [101.2, 100.1, 100.9, 99.8, 101.0], chain(5))
+    assert told.verdict == "INCONCLUSIVE" and told.more_pairs is not None and told.interval is not None
+    apart = stats.pairs_to_settle(told.gain, told.interval.sd_log)
+    assert apart is not None and apart < 5 + told.more_pairs
+    assert told.told() == (
+        f'about {told.more_pairs} more pairs would settle it, or {apart} in all with relaunch = "each"'
+    )

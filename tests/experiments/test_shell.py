@@ -66,6 +66,8 @@ async def test_a_document_tells_launches_and_their_noise(desk: Desk, world: Worl
     out = output()
     assert await verb.run(words(file), desk, out) == 0
     told = document(out)
+    (first,) = [arm for arm in told["arms"] if not arm["against"]]
+    assert {(one["pairs"], one["base_launches"]) for one in first["rungs"]} == {(3, 2)}
     (wide,) = [arm for arm in told["arms"] if arm["name"] == "wide"]
     rung = next(one for one in wide["rungs"] if one["concurrency"] == told["decide_at"])
     assert (rung["pairs"], rung["base_launches"], rung["arm_launches"]) == (3, 2, 2)

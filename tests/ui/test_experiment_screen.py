@@ -80,6 +80,13 @@ def test_a_running_experiment_tells_round_verdict_interval_and_where_the_host_is
     assert all(len(row) <= width for row in rows)
 
 
+def test_the_longest_verdict_is_not_cut_on_a_small_screen() -> None:
+    open_still = replace(TOLD.outcomes[1], verdict=Verdict.INCONCLUSIVE)
+    told = replace(TOLD, outcomes=(TOLD.outcomes[0], open_still))
+    (row,) = [row for row in text(list(state_rows(told, 76))) if "wide" in row and "%" in row]
+    assert row.endswith("+121.6 % [+118.0, +125.0]  INCONCLUSIVE") and len(row) <= 77
+
+
 def test_an_arm_that_was_taken_back_says_when_its_base_was_ready_again() -> None:
     back = replace(
         TOLD.outcomes[3],

@@ -189,7 +189,8 @@ def _arm_rows(sign: str, arm: ArmOutcome, told: ExperimentState, width: int, axi
     if not arm.against:
         yield row
         return
-    change: Row = [] if rung is None else [(f"  {ratio(rung):<27}", _ink(rung, told))]
+    room = 27 if width >= 84 else 23  # or the longest verdict is cut
+    change: Row = [] if rung is None else [(f"  {ratio(rung):<{room}}", _ink(rung, told))]
     picture: Row = [("  ", ""), *interval(rung, axis)] if rung is not None and width >= WIDE else []
     word: Row = [] if arm.verdict is Verdict.OPEN else [(f"  {arm.verdict}", INKS.get(arm.verdict, ""))]
     yield [*row, *change, *picture, *word]
