@@ -12,6 +12,7 @@ decide_at = 1024                 # the concurrency that decides; else the highes
 metric = "output_tok_s"          # what decides; J/token and latencies are better when lower
 min_gain_pct = 0.5               # smaller gains are not worth keeping
 confirm = 3                      # pairs of the winner's fresh measurement before it may be saved
+relaunch = "each"                # no two measurements share a launch; "switch": neighbours do, and intervals are the wider for it
 
 [[arm]]
 name = "wide"
