@@ -358,7 +358,7 @@ class Scripted:
         self.replies = replies
         self.called: list[str] = []
 
-    async def call(self, name: str, args: Mapping[str, Any] | None = None, **_: Any) -> Any:
+    async def call(self, name: str, args: Mapping[str, Any] | None = None, *_: Any, **__: Any) -> Any:
         self.called.append(name)
         reply = self.replies[name]
         if isinstance(reply, list):
@@ -388,7 +388,7 @@ def _scripted(**replies: Any) -> tuple[stopping._Stop, Scripted, list[str]]:
     run = Run(
         id="r", profile="p", engine="sglang", folder="/r", log="", port=1, started_at=0.0, process=ProcessId(7, 70, 7)
     )
-    desk: Any = SimpleNamespace(link=link, operator="ada")
+    desk: Any = SimpleNamespace(link=link, operator="ada", claim={"console": "a", "token": ""})
     stop = stopping._Stop(desk, run, told.append)
     answers["note_stop"]["stop"] = {"token": stop._token}
     return stop, link, told
