@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from console.domain.machine import kept, summary
 from console.journal.records import RunEntry
-from console.operations.likeness import UNKNOWN, model_of
+from console.operations.likeness import UNKNOWN, gpu_words, model_of
 
 
 def told(entry: RunEntry) -> list[tuple[str, str]]:
@@ -20,6 +20,19 @@ def told(entry: RunEntry) -> list[tuple[str, str]]:
         ("machine", summary(kept(identity))),
     ]
     return [(name, text) for name, text in found if text]
+
+
+def side(entry: RunEntry, what: str, value: object) -> str:
+    """Return one side of a difference between two runs: the commit without its diff, GPUs as they are counted."""
+    if what == "git":
+        return git_words(entry) or "—"
+    if what == "gpus":
+        return gpu_words(entry.identity.get("gpus") or ()) or "—"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return str(value).lower()  # as profiles say it
+    return "—" if value is None or value == "" else str(value)
 
 
 def git_words(entry: RunEntry) -> str:

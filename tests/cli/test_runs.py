@@ -15,7 +15,7 @@ from console.cli.verbs import runs
 from console.errors import RefusedError, UsageError
 from console.journal.book import Journal
 from console.journal.records import RunEntry
-from console.operations.run_words import git_words
+from console.operations.run_words import git_words, side
 
 
 @pytest.mark.parametrize(
@@ -66,5 +66,5 @@ def test_a_refused_comparison_is_a_document_too_and_git_is_told_without_its_diff
         asyncio.run(runs.compare_runs(argparse.Namespace(a=one.id, b=other.id, host=[]), None, Output()))
     assert capsys.readouterr().out.splitlines()[2:] == ["patches on: — → p"]
     assert "nothing was measured" in told["refused"] and told["concurrency"] == [] and told["plots"] == {}
-    assert runs._side(one, "git", git) == "b261bbc001a7, changed: a.py"
-    assert runs._side(one, "gpus", None) == "—" and runs._side(one, "patches_on", []) == "none"
+    assert side(one, "git", git) == "b261bbc001a7, changed: a.py"
+    assert side(one, "gpus", None) == "—" and side(one, "patches_on", []) == "none"

@@ -236,9 +236,28 @@ async def test_the_newest_runs_come_first_and_one_is_read_whole_when_the_cursor_
         await pilot.press("G")
         await until(pilot, lambda: runs.known(last) is not None)
         await pilot.press("enter")
-        await until(pilot, lambda: shown(app).count("concurrency") == 2 and "model /m" in shown(app))
+        await until(pilot, lambda: shown(app).count("concurrency") == 2 and "sglang · /m" in shown(app))
         assert runs.chosen == last and last.brief is not None
         await pilot.press("slash", *"base")
         await until(pilot, lambda: len(runs.shown) == 1 and runs.cursor == 0)
         await pilot.press("escape")
         await until(pilot, lambda: len(runs.shown) == 3)
+
+
+async def test_a_rung_is_the_mean_of_what_is_fit_and_says_how_much_is_not(cockpit: Bench, kept: None) -> None:
+    spoiled = replace(one("wide-2", 64, 5.0, 3, 16), tainted=("2 requests failed",))
+    await Journal().record_measurement("blackwell", spoiled)
+    async with cockpit()[0].run_test(size=(120, 40)) as pilot:
+        app = await opened(pilot)
+        await until(pilot, lambda: "! 1 of 4 tainted" in shown(app))
+        assert "975 ± 2 " in shown(app) and "64 is not to be compared: 2 requests failed" in shown(app)
+
+
+async def test_a_plot_of_users_says_which_concurrency_each_point_is(cockpit: Bench, kept: None) -> None:
+    async with cockpit()[0].run_test(size=(120, 40)) as pilot:
+        app = await opened(pilot)
+        await mark(pilot, "base-1", "wide-2")
+        await pilot.press("v", "v")
+        await until(pilot, lambda: "tok/s per GPU" in shown(app))
+        drawn = shown(app).split("tok/s per GPU by")[1]
+        assert drawn.count(" 64 ") == 2 and drawn.count(" 128 ") == 2

@@ -183,32 +183,20 @@ async def compare_runs(args: argparse.Namespace, desk: Desk | None, out: Output)
 
 def _compared(found: Comparison) -> Iterator[str]:
     """Yield a comparison for people: whose, what differs, and what it did where the two are alike."""
+    from console.operations.run_words import side
+
     for letter, entry in (("A", found.a), ("B", found.b)):
         badge = f" [{entry.badge}]" if entry.badge else ""
         yield f"{letter}  {entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {when(entry.started_at)}"
     for one in found.differences:
         name = "patches on" if one.what == "patches_on" else one.what
-        yield f"{name}: {_side(found.a, one.what, one.a)} → {_side(found.b, one.what, one.b)}"
+        yield f"{name}: {side(found.a, one.what, one.a)} → {side(found.b, one.what, one.b)}"
     for rung in found.rungs:
         repeats = f"{rung.a_repeats} and {rung.b_repeats} repeats"
         yield f"concurrency {rung.concurrency:,} · {rung.note or repeats}"
         for row in rung.rows:
             sides = f"{dash(row.a, row.digits):>9} → {dash(row.b, row.digits):<9}"
             yield f"  {row.what:<12} {sides} {_change(row)}".rstrip()
-
-
-def _side(entry: RunEntry, what: str, value: object) -> str:
-    """Return one side of a difference in words: the commit without its diff, GPUs as they are counted."""
-    from console.operations.likeness import gpu_words
-    from console.operations.run_words import git_words
-
-    if what == "git":
-        return git_words(entry) or "—"
-    if what == "gpus":
-        return gpu_words(entry.identity.get("gpus") or ()) or "—"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value)) or "none"
-    return "—" if value in (None, "") else str(value)
 
 
 def _format(args: argparse.Namespace) -> str:

@@ -70,6 +70,8 @@ class ComparisonLines(Marking, Framed):
 
 
 def _rows(found: Comparison, changes: Sequence[Change], width: int) -> Iterator[tuple[Row, Change | None]]:
+    from console.operations.run_words import side
+
     if found.refused:
         for row in wrapped(clean(f"✗ not compared: {found.refused}"), width, "bad", 1):
             yield row, None
@@ -87,14 +89,18 @@ def _rows(found: Comparison, changes: Sequence[Change], width: int) -> Iterator[
     if changes:
         yield [(" asked for otherwise", "strong"), ("  space marks, a all, enter makes an experiment", "dim")], None
         for change in changes:
-            yield _pair(change.key, change.before, change.after, size, width - 5, change.barred), change
+            sides: tuple[object, object] = (change.before, change.after)
+            if change.key.startswith("patch "):
+                sides = ("on" if change.before else "off", "on" if change.after else "off")
+            yield _pair(change.key, *sides, size, width - 5, change.barred), change
         yield [], None
     covered = ("argument ", "environment ", "patches_on")
     rest = [one for one in found.differences if not one.what.startswith(covered)]
     word = "also not the same: in force, installed, machine" if rest else "the same in force, versions and GPUs"
     yield [(f" {word}", "dim")], None
     for each in rest:
-        yield [(" ", ""), *_pair(each.what, each.a, each.b, size, width - 2)], None
+        a, b = side(found.a, each.what, each.a), side(found.b, each.what, each.b)
+        yield [(" ", ""), *_pair(each.what, a, b, size, width - 2)], None
 
 
 HEAD = f" {'conc.':>7}  {'':<12}  {'A':>9}  {'B':>9}  B to A, 95 % interval"
@@ -124,4 +130,6 @@ def _pair(what: str, a: object, b: object, size: int, width: int, note: str = ""
 
 
 def _short(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()  # as profiles say it
     return "—" if value is None else ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

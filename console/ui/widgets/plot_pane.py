@@ -83,21 +83,19 @@ class PlotPane(Vertical, Framed):
         xs = sorted({point.x for one in plot.series for point in one.points})
         place = {x: float(number) for number, x in enumerate(xs)} if plot.ladder else {x: x for x in xs}
         top = 1.15 * max((p.high or p.y for one in plot.series for p in one.points), default=1.0)
+        row = 0.0 if plot.ladder else top / max(1, widget.size.height - 4)
         for number, one in enumerate(plot.series):
             colour = Color.parse(self.app.theme_variables[COLOURS[number % len(COLOURS)]]).rgb
-            self._series(draw, one, place, colour, MARKERS[number % len(MARKERS)])
+            self._series(draw, one, place, colour, MARKERS[number % len(MARKERS)], row)
         draw.ylim(0, top)
-        step = nice(top / 4)
-        parts = range(0, 5, 1 if self.size.height >= ROOMY else 2)  # rows too few for all would stand unevenly
-        draw.yticks([step * part for part in parts], [_tick(step * part) for part in parts])
+        draw.yticks(*_ticks(top, 5 if self.size.height >= ROOMY else 2))  # too many would stand unevenly
         if plot.ladder:
             draw.xlim(-0.5, max(0.5, len(xs) - 0.5))
             draw.xticks(list(place.values()), [f"{x:,.0f}" for x in xs])
         elif xs:
-            reach = xs[-1] * 1.05 or 1.0
+            reach = xs[-1] * 1.1 or 1.0
             draw.xlim(0, reach)
-            wide = nice(reach / 4)
-            draw.xticks([wide * part for part in range(5)], [_tick(wide * part) for part in range(5)])
+            draw.xticks(*_ticks(reach, max(2, min(8, self.size.width // 12))))
         draw.xlabel(plot.x)
         legend = self.query_one(Legend)
         legend.said = self._legend(plot)
@@ -105,7 +103,13 @@ class PlotPane(Vertical, Framed):
         widget.refresh()
 
     def _series(
-        self, draw: Any, one: Series, place: dict[float, float], colour: tuple[int, int, int], marker: str
+        self,
+        draw: Any,
+        one: Series,
+        place: dict[float, float],
+        colour: tuple[int, int, int],
+        marker: str,
+        row: float,
     ) -> None:
         if not one.points:
             return
@@ -113,6 +117,12 @@ class PlotPane(Vertical, Framed):
         draw.plot(x, y, marker="braille", color=colour)
         if len(one.points) > MARKED:
             return
+        if row:  # where the place says nothing of the concurrency it stands beside
+            last: int | None = None
+            for point in one.points:
+                if point.concurrency and point.concurrency != last:
+                    draw.text(f"  {point.concurrency:,}", place[point.x], point.y + row, color=colour, alignment="left")
+                last = point.concurrency
         for point in one.points:
             if point.low is not None and point.high is not None:
                 draw.plot([place[point.x]] * 2, [max(0.0, point.low), point.high], marker="│", color=colour)
@@ -131,6 +141,15 @@ class PlotPane(Vertical, Framed):
         if any(point.low is not None for one in plot.series for point in one.points):
             spans.append(("│ 95 % interval of the mean", "dim"))
         return spans
+
+
+def _ticks(reach: float, most: int) -> tuple[list[float], list[str]]:
+    """Return round places from 0 as far as an axis goes, and what is written at them."""
+    step = nice(reach / most)
+    while reach / step > most:
+        step = nice(step * 2)
+    places = [step * part for part in range(int(reach / step) + 1)]
+    return places, [_tick(value) for value in places]
 
 
 def _tick(value: float) -> str:

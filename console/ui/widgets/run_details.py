@@ -37,8 +37,10 @@ class RunDetails(Painting):
         from console.operations.run_words import told
 
         self.entry = entry
-        named = [(f"{name} ", clean(text)) for name, text in told(entry)]
-        self._told = [[(" ", ""), (name, "dim"), (text, "")] for name, text in named]
+        named = dict(told(entry))
+        served = (entry.host, entry.badge, entry.engine, named.pop("model", ""), named.pop("package", ""))
+        self._told = [[(f" {clean(' · '.join(filter(None, served)))}", "strong")]]
+        self._told += [[(f" {name} ", "dim"), (clean(text), "")] for name, text in named.items()]
         self._told += [[(f" {text}", ink)] for text, ink in notes(entry.measurements) if ink == "warn"]
         self._high = max(self._high, len(self._told))
         self.display = bool(self._high)

@@ -77,6 +77,11 @@ class RunLines(Lines, Framed):
         self._hay[entry.key] = found_in(said(entry))
         self._lay_out()
 
+    def on_resize(self) -> None:
+        """Keep the cursor's run in a window that became smaller."""
+        super().on_resize()
+        self.keep_visible()
+
     def narrow(self, wanted: str) -> None:
         """Show only the runs that hold all words of a text."""
         if wanted != self.wanted:
@@ -166,13 +171,14 @@ class RunLines(Lines, Framed):
             if rung == HEADING:
                 return [mark, ("  " + "".join(f"{word:>{size}}{gap}" for word, size in head), "dim")]
             done = [one for one in entry.measurements if one.concurrency_limit == rung]
-            tainted = any(one.tainted for one in done)
-            text = "".join(f"{text:>{size}}{gap}" for text, (_, size) in zip(cells(done), head[1:], strict=True))
+            fit_ones = [one for one in done if not one.tainted]
+            spoiled = len(done) - len(fit_ones)
+            shown = zip(cells(fit_ones or done), head[1:], strict=True)
             return [
                 mark,
                 (f"  {rung:>{head[0][1]},}{gap}", "strong"),
-                (text, "warn" if tainted else ""),
-                ("! tainted" if tainted else "", "warn"),
+                ("".join(f"{text:>{size}}{gap}" for text, (_, size) in shown), "" if fit_ones else "warn"),
+                (f"! {spoiled} of {len(done)} tainted" if spoiled else "", "warn"),
             ]
         sign = "▾" if entry.key in self.opened else "▸"
         badge: list[Span] = [(f" {clean(entry.badge)} ", "cursor accent strong"), (" ", "")] if entry.badge else []
@@ -183,7 +189,7 @@ class RunLines(Lines, Framed):
             mark,
             (self.mark_of(entry), "accent strong"),
             (f" {sign} ", "dim"),
-            (fit(clean(entry.id), 14), "strong"),
+            (fit(clean(entry.id), 34 if width >= 150 else 14), "strong"),
             (f" {began}  ", "dim"),
             *([(fit(clean(entry.host), 12) + " ", "")] if wide else []),
             (fit(clean(entry.profile), 24 if wide else 20), "function"),
