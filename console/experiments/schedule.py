@@ -203,7 +203,7 @@ def _spoilt(progress: Progress, parent: str, arm: str, block: int) -> str:
     for name in (parent, arm) if block >= SPOILT_BLOCKS else ():
         told = [progress.taints.get((parent, at, name), "") for at in range(block)]
         if told[0] and len(set(told)) == 1:
-            return f"no measurement of {name} may be compared: {told[0]}; more of them were not made"
+            return f"no measurement of {name} may be compared: {told[0]}; no more were made, `tolerate` would take them"
     return ""
 
 

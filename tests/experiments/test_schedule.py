@@ -168,6 +168,10 @@ def test_tainted_visits_are_made_good_by_further_blocks_and_not_for_ever() -> No
     always.taint = lambda visit: "3 retractions" if visit.arm == "wide" else ""
     told = always.walk().settled["wide"]
     assert told.verdict is Verdict.INCONCLUSIVE and "3 retractions" in told.reason
+    assert len(folded(always.events).visits) == 4, "what spoils every measurement of an arm alike spoils the rest, too"
+    varied = Host(rules({"wide": BASE}, repeats=3, confirm=0), {BASE: 880, "wide": 1950})
+    varied.taint = lambda visit: f"{visit.block + 1} retractions" if visit.arm == "wide" and visit.block < 2 else ""
+    assert varied.walk().settled["wide"].verdict is Verdict.KEEP
 
 
 def test_two_pairs_are_no_verdict() -> None:
