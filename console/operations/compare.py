@@ -134,20 +134,20 @@ async def listed(
         host: Only runs of this host.
         tags: Only runs that have all of them.
         engine: Only runs of this kind of engine.
-        find: Only runs whose id, profile, note, tags or patches hold it, capitals and small letters alike.
-        sort: `started` (the newest first), `best` (the fastest first) or `profile`.
+        find: Only runs whose `found_in` holds all its words, capitals and small letters alike.
+        sort: `started` (the newest first), `best` (the fastest first), `profile` or `host`.
         limit: Only of the newest ones so many.
     """
     entries = [
         entry
         for entry in await Journal().listed(host=host, limit=limit)
         if set(tags) <= set(entry.tags) and (not engine or entry.engine == engine)
-        if not find or find.lower() in found_in(entry)
+        if all(word in found_in(entry) for word in (find or "").lower().split())
     ]
     if sort == "best":
         entries.sort(key=lambda entry: -(entry.best_tok_s or 0.0))
-    elif sort == "profile":
-        entries.sort(key=lambda entry: entry.profile)
+    elif sort in ("profile", "host"):
+        entries.sort(key=lambda entry: str(getattr(entry, sort)))
     return tuple(entries)
 
 
@@ -161,7 +161,9 @@ async def whole(entries: Sequence[RunEntry]) -> tuple[RunEntry, ...]:
 def found_in(entry: RunEntry) -> str:
     """Return the words by which a run is found, in small letters."""
     patches = entry.identity.get("patches_on") or ()
-    return " ".join((entry.id, entry.host, entry.profile, entry.note, *entry.tags, *map(str, patches))).lower()
+    return " ".join(
+        (entry.id, entry.host, entry.engine, entry.profile, entry.note, *entry.tags, *map(str, patches))
+    ).lower()
 
 
 async def remark(

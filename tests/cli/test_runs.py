@@ -46,6 +46,7 @@ def test_a_name_that_asks_for_a_format_there_is_not_is_refused() -> None:
         runs._format(argparse.Namespace(output="run.pdf", format=None, csv=False))
     assert runs._format(argparse.Namespace(output="run.pdf", format="svg", csv=False)) == "svg"
     assert runs._format(argparse.Namespace(output="run.svg", format=None, csv=False)) == "svg"
+    assert runs._format(argparse.Namespace(output=None, format="md", csv=False)) == "markdown"
 
 
 def test_a_refused_comparison_is_a_document_too_and_git_is_told_without_its_diff(
@@ -68,3 +69,19 @@ def test_a_refused_comparison_is_a_document_too_and_git_is_told_without_its_diff
     assert "nothing was measured" in told["refused"] and told["concurrency"] == [] and told["plots"] == {}
     assert side(one, "git", git) == "b261bbc001a7, changed: a.py"
     assert side(one, "gpus", None) == "—" and side(one, "patches_on", []) == "none"
+
+
+def test_a_list_is_found_by_words_in_any_order_and_knows_no_moment_that_nobody_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TOKWATT_DATA", str(tmp_path))
+    for run in (RunEntry("r-1", "b", "GLM5", "vllm", 1.0), RunEntry("r-2", "a", "GLM5", "sglang", 0.0)):
+        asyncio.run(Journal().record_run(run))
+
+    def told(find: str, sort: str = "host") -> list[tuple[str, str | None]]:
+        args = argparse.Namespace(host=[], tag=[], engine="", find=find, sort=sort)
+        asyncio.run(runs.list_runs(args, None, Output(json=True)))
+        return [(one["id"], one["started_at"]) for one in json.loads(capsys.readouterr().out)["runs"]]
+
+    assert told("") == [("r-2", None), ("r-1", "1970-01-01T00:00:01+00:00")]
+    assert [name for name, _ in told("vllm glm5")] == ["r-1"] and told("vllm sglang") == []

@@ -47,8 +47,12 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
     listing = verb("list", list_runs, "runs with measurements, the newest first")
     listing.add_argument("--tag", action="append", default=[], metavar="TAG", help="only runs that have it")
     listing.add_argument("--engine", metavar="KIND", help="only runs of this engine")
-    listing.add_argument("--find", metavar="TEXT", help="only runs whose id, profile, note, tags or patches hold it")
-    listing.add_argument("--sort", choices=("started", "best", "profile"), default="started")
+    listing.add_argument(
+        "--find",
+        metavar="TEXT",
+        help="only runs whose id, host, engine, profile, note, tags or patches hold all its words",
+    )
+    listing.add_argument("--sort", choices=("started", "best", "profile", "host"), default="started")
     verb("show", show_run, "one run: identity and measurements").add_argument(
         "run", metavar="RUN", help="its id, or HOST:ID"
     )
@@ -60,8 +64,8 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
     exporting.add_argument("--csv", action="store_true", help="the same as --format csv")
     exporting.add_argument(
         "--format",
-        choices=(*FORMATS, "json", *PICTURES),
-        help="jsonl (default), json, csv, markdown, bench: as the engines' own clients; svg, png: the run over time",
+        choices=(*FORMATS, "json", "md", *PICTURES),
+        help="jsonl (default), json, csv, markdown (md), bench: as the engines' own clients; svg, png: the run over time",
     )
     exporting.add_argument(
         "--telemetry", action="store_true", help="what was recorded over time instead (json, jsonl, csv)"
@@ -85,6 +89,11 @@ def add(verbs: Any, parents: Sequence[argparse.ArgumentParser]) -> None:
     noting.add_argument("text", metavar="TEXT")
 
 
+def _began(entry: RunEntry) -> str | None:
+    """Return when a run was launched; none where nobody knows."""
+    return when(entry.started_at) if entry.started_at else None
+
+
 def _host(args: argparse.Namespace) -> str:
     """Return the host that was named; empty when none was."""
     return str((args.host or [""])[0])
@@ -102,7 +111,7 @@ async def list_runs(args: argparse.Namespace, desk: Desk | None, out: Output) ->
         ladder = ", ".join(map(str, entry.rungs))
         badge = f" [{entry.badge}]" if entry.badge else ""
         out.line(
-            f"{entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {when(entry.started_at)}"
+            f"{entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {_began(entry) or '—'}"
             f"  best {dash(entry.best_tok_s)} tok/s  at {ladder or '—'}"
             + "".join(f"  #{tag}" for tag in entry.tags)
             + (f"  {entry.note}" if entry.note else "")
@@ -127,9 +136,7 @@ async def show_run(args: argparse.Namespace, desk: Desk | None, out: Output) -> 
         out.document(**_plain(entry, whole=True), base_run=base or None, machine_changes_since_base=list(since))
         return 0
     badge = f" [{entry.badge}]" if entry.badge else ""
-    out.line(
-        f"{entry.id}  {entry.host}{badge}  profile {entry.profile or '—'}  {entry.engine}  {when(entry.started_at)}"
-    )
+    out.line(f"{entry.id}  {entry.host}{badge}  profile {entry.profile or '—'}  {entry.engine}  {_began(entry) or '—'}")
     if entry.tags or entry.note:
         out.line(f"  {' '.join(f'#{tag}' for tag in entry.tags)}  {entry.note}".rstrip())
     for name, text in told(entry):
@@ -187,7 +194,7 @@ def _compared(found: Comparison) -> Iterator[str]:
 
     for letter, entry in (("A", found.a), ("B", found.b)):
         badge = f" [{entry.badge}]" if entry.badge else ""
-        yield f"{letter}  {entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {when(entry.started_at)}"
+        yield f"{letter}  {entry.id}  {entry.host}{badge}  {entry.profile or '—'}  {_began(entry) or '—'}"
     for one in found.differences:
         name = "patches on" if one.what == "patches_on" else one.what
         yield f"{name}: {side(found.a, one.what, one.a)} → {side(found.b, one.what, one.b)}"
@@ -205,7 +212,7 @@ def _format(args: argparse.Namespace) -> str:
     end = "." + str(args.output or "").rpartition(".")[2].lower()
     if not args.format and end in (".pdf", ".jpg", ".jpeg", ".xlsx", ".parquet"):
         raise UsageError(f"runs export: {args.output}: no format is called {end}", hint="--format, or .csv, .json, .jsonl, .md, .svg or .png")  # fmt: skip
-    return str(args.format or ("csv" if args.csv else named.get(end, "jsonl")))
+    return "markdown" if args.format == "md" else str(args.format or ("csv" if args.csv else named.get(end, "jsonl")))
 
 
 async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) -> int:
@@ -223,7 +230,8 @@ async def export_runs(args: argparse.Namespace, desk: Desk | None, out: Output) 
     entries = (await find_run(args.run, host=host),) if args.run else await listed(host=host or None)
     if await put(exports.pieces(entries, form, requests=args.requests), args.output, out):
         return 0
-    out.say("no requests were kept of that" if args.requests and entries else "nothing measured yet: tokwatt bench run")
+    said = "no requests were kept of that" if args.requests else f"nothing was measured of run {args.run}"
+    out.say(said if args.run or (args.requests and entries) else "nothing measured yet: tokwatt bench run")
     return 1
 
 
@@ -263,7 +271,7 @@ def _plain(entry: RunEntry, *, whole: bool) -> dict[str, Any]:
         "badge": entry.badge,
         "profile": entry.profile,
         "engine": entry.engine,
-        "started_at": when(entry.started_at),
+        "started_at": _began(entry),
         "best_output_tok_s": entry.best_tok_s,
         "tags": list(entry.tags),
         "note": entry.note,

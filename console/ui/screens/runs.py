@@ -83,7 +83,9 @@ class RunsScreen(Screen[None]):
         yield RunDetails()
         yield ComparisonLines()
         yield PlotPane()
-        words = Input(placeholder="words that id, profile, host, note, tags or patches hold", id="filter", compact=True)
+        words = Input(
+            placeholder="words that id, host, engine, profile, note, tags or patches hold", id="filter", compact=True
+        )
         words.cursor_blink = False
         yield words
         yield KeyLine(*LIST_KEYS)

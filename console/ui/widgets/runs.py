@@ -184,6 +184,7 @@ class RunLines(Lines, Framed):
         badge: list[Span] = [(f" {clean(entry.badge)} ", "cursor accent strong"), (" ", "")] if entry.badge else []
         wide = width >= 100
         began = time.strftime("%Y-%m-%d %H:%M" if wide else "%m-%d %H:%M", time.localtime(entry.started_at))
+        began = began if entry.started_at else f"{'—':>{len(began)}}"
         tags = "".join(f" #{tag}" for tag in entry.tags)
         return [
             mark,
