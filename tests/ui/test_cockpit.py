@@ -412,7 +412,7 @@ async def test_measuring_fills_the_ladder_and_goes_on_behind(cockpit: Bench) -> 
         await open_cockpit(pilot)
         await pilot.press("b")
         await until(pilot, lambda: "1,964 ± 14" in shown(app))
-        assert "measuring 2 of 3" in shown(app)
+        assert "1,024: measuring 62 % · 3,741 tok/s now · repeat 3 of 3" in shown(app)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.cockpit)
         await pilot.press("b")
