@@ -136,7 +136,7 @@ async def plan(desk: Desk | None, spec: ExperimentSpec) -> Plan:
         finds=now,
         each=each,
         problems=problems,
-        notes=(*notes, *advice(spec, noise, now, each, fmean(ready_s) if ready_s else None)),
+        notes=(*notes, *advice(spec, noise, now, each, fmean(ready_s) if ready_s else None, minutes)),
     )
 
 

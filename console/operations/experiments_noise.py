@@ -35,6 +35,9 @@ LOADS = ("input_spread", "output_spread", "ignore_eos", "request_rate_req_s", "f
 ASSUMED = "launches are taken to differ by as much: no two of the same are known here"
 """Said where only repeats within one launch are known."""
 
+CHEAP = 0.25
+"""Part of a plan's time that launches of their own may take to be advised although launches hardly differ."""
+
 DOMINATES = 0.5
 """Share of the variance from which launches, not repeats, make the noise."""
 
@@ -190,8 +193,19 @@ def _visits(order: Order, relaunch: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def advice(spec: ExperimentSpec, noise: Noise, now: Finding, each: Finding, ready_s: float | None) -> list[str]:
-    """Return what is said of an order whose pairs share launches: what a launch for each would cost and bring."""
+def advice(
+    spec: ExperimentSpec, noise: Noise, now: Finding, each: Finding, ready_s: float | None, minutes: float | None
+) -> list[str]:
+    """Return what is said of an order whose pairs share launches: what a launch for each would cost and bring.
+
+    Args:
+        spec: The experiment.
+        noise: What is known of this host.
+        now: What its order costs and finds.
+        each: What it would with a launch for each measurement.
+        ready_s: How long a launch takes here, if that is known.
+        minutes: How long all of it takes, if that is known.
+    """
     if not now.shared:
         return []
     if not spec.interleave:
@@ -199,8 +213,9 @@ def advice(spec: ExperimentSpec, noise: Noise, now: Finding, each: Finding, read
             "in one go each arm has one launch, and launches differ: no verdict can come of it;"
             ' order = "interleaved", or relaunch = "each" under [measure]'
         ]
-    share = noise.share
-    if share is not None and share <= DOMINATES:
+    share, more_min = noise.share, None if ready_s is None else (each.launches - now.launches) * ready_s / 60
+    cheap = more_min is not None and minutes is not None and more_min <= CHEAP * minutes
+    if share is not None and share <= DOMINATES and not cheap:
         return []
     why = (
         f"launches differ by {noise.between_pct:.2f} %, repeats of one by {noise.within_pct:.2f} %"
@@ -208,10 +223,10 @@ def advice(spec: ExperimentSpec, noise: Noise, now: Finding, each: Finding, read
         else f"how far launches differ is {'not' if noise.between_pct is None else 'hardly'} known"
     )
     more = counted(each.launches - now.launches, "restart")
-    minutes = "" if ready_s is None else f", about {max(1, round((each.launches - now.launches) * ready_s / 60))} min,"
+    time_words = "" if more_min is None else f", about {max(1, round(more_min))} min,"
     finds = (
         f"finds {each.detectable_pct:.2f} % instead of {now.detectable_pct:.2f} %"
         if each.detectable_pct is not None and now.detectable_pct is not None
         else "narrows the intervals"
     )
-    return [f'pairs share launches, {why}: relaunch = "each" costs {more} more{minutes} and {finds}']
+    return [f'pairs share launches, {why}: relaunch = "each" costs {more} more{time_words} and {finds}']

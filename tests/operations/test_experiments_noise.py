@@ -143,9 +143,11 @@ def test_what_an_order_finds_depends_on_the_launches_that_its_pairs_share() -> N
 def test_a_launch_for_each_is_advised_where_launches_make_the_noise_or_nobody_knows(tmp_path: Path) -> None:
     spec, blocks = spec_in(tmp_path), order(5, "base", "wide")
 
-    def said(noise: Noise, relaunch: str = "switch", ready_s: float | None = 180.0) -> list[str]:
+    def said(
+        noise: Noise, relaunch: str = "switch", ready_s: float | None = 180.0, minutes: float | None = 40.0
+    ) -> list[str]:
         now, each = (finding(blocks, noise, how) for how in (relaunch, "each"))
-        return advice(spec, noise, now, each, ready_s)
+        return advice(spec, noise, now, each, ready_s, minutes)
 
     launches = Noise(1.0, 0.3, 0.64, 30, 10, "", share=0.82)
     (told,) = said(launches)
@@ -158,11 +160,13 @@ def test_a_launch_for_each_is_advised_where_launches_make_the_noise_or_nobody_kn
     )
     assert said(launches, "each") == []
     assert "how far launches differ is hardly known" in said(Noise(1.0, 0.3, 0.64, 6, 2, ""))[0]
-    assert said(Noise(0.5, 0.35, 0.05, 30, 10, "", share=0.02)) == []
+    repeats = Noise(0.5, 0.35, 0.05, 30, 10, "", share=0.02)
+    assert said(repeats) == [] == said(repeats, minutes=None)
+    assert "launches differ by 0.05 %, repeats of one by 0.35 %" in said(repeats, minutes=60.0)[0]  # 12 min of 60
     one = replace(spec, interleave=False)
     alone = [("base", ("base",) * 5), ("base", ("wide",) * 5)]
     now = finding(alone, launches, "switch")
-    assert "no verdict can come of it" in advice(one, launches, now, now, None)[0]
+    assert "no verdict can come of it" in advice(one, launches, now, now, None, None)[0]
 
 
 async def test_a_plan_tells_its_noise_in_a_shell_on_screen_and_in_its_document(
