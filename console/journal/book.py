@@ -216,6 +216,11 @@ class Journal:
 
         return await self.read(read)
 
+    async def ids_of(self, host: str, limit: int = 200) -> list[str]:
+        """Return the ids of a host's newest runs."""
+        newest = "SELECT id FROM runs WHERE host = ? ORDER BY started_at DESC LIMIT ?"
+        return await self.read(lambda db: [str(row["id"]) for row in db.execute(newest, (host, limit))])
+
     async def telemetry(self, number: int) -> list[list[Any]]:
         """Return the rows kept with a measurement."""
 

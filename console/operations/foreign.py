@@ -17,6 +17,7 @@ from console.errors import AlreadySoError, RefusedError, RemoteError
 from console.operations import activities, running, server, servers, standing, stopping
 from console.operations.desk import Desk
 from console.operations.holds import must_be_free
+from console.operations.keeping import ids_kept
 from console.operations.running import LIVING
 from console.operations.server_words import Stake
 
@@ -169,6 +170,7 @@ async def adopt(desk: Desk, pid: int) -> Run:
         "start_ticks": found.process.start_ticks,
         "record": record,
         "no_log": f"adopted; {found.output_why or 'its output cannot be read'}",
+        "kept": await ids_kept(desk),
     }
     async with activities.activity(desk, "adopt", f"adopt pid {pid}") as done:
         try:

@@ -23,6 +23,16 @@ async def keep_write(desk: Desk, receipt: WriteReceipt) -> None:
         desk.say(f"not in the journal: {error.one_line()}")
 
 
+async def ids_kept(desk: Desk) -> list[str]:
+    """Return the newest runs' ids of a host in the journal: its folders may have been cleared, and numbers begin anew."""
+    from console.journal.book import Journal
+
+    try:
+        return await Journal().ids_of(desk.link.host.name)
+    except ConsoleError:
+        return []  # a launch needs no journal
+
+
 def keep_copy(text: str) -> Path:
     """Keep text that was copied on screen in a file of its own, and return where."""
     folder = data_home() / "copies"

@@ -27,6 +27,7 @@ from console.errors import (
 from console.operations import owners, profiles, running, units, ways
 from console.operations.desk import Desk
 from console.operations.holds import guarded
+from console.operations.keeping import ids_kept
 from console.operations.machine import fingerprint, look_quietly
 
 BESIDE = ("torch", "flashinfer", "triton", "sgl_kernel")
@@ -230,6 +231,7 @@ async def launch(desk: Desk, profile: Profile, found: Preflight) -> Mapping[str,
     }
     body = json.dumps(order).encode()
     args["unit"] = ways.unit(profile)
+    args["kept"] = await ids_kept(desk)
     try:
         return (await guarded(desk, "launch", args, body, what=f"start {profile.name}", deadline_s=60)).result
     except RemoteError as error:

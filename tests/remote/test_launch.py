@@ -9,6 +9,7 @@ import os
 import signal
 import stat
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,10 @@ async def test_whoever_looks_all_the_time_sees_a_run_start_and_exit_and_nothing_
             RunPhase.STOPPING,
             RunPhase.EXITED,
         }
+
+
+async def test_a_number_is_not_given_again_after_the_folders_were_cleared(local_link: HostLink) -> None:
+    day = time.strftime("%Y-%m-%d")
+    run = await launch(local_link, "/bin/true", kept=[f"{day}-7", f"{day}-x", "2020-01-01-99", "attached-1"])
+    assert run["record"]["id"] == f"{day}-8"
+    await ended(local_link, run)

@@ -25,7 +25,7 @@ def _adopt(call: Call) -> Result:
         taken = _folder_of(pid, ticks)
         if taken:
             raise Fault("eexist", "pid %d is a run already" % pid, path=taken)
-        folder = launch.new_folder()
+        folder = launch.new_folder(call.args.get("kept") or ())
         record = dict(call.args.get("record") or {})
         record.update(schema=1, id=os.path.basename(folder), boot_id=processes.boot_id(), adopted=True)
         record.update(pid=pid, start_ticks=ticks, session=0, utc_offset_s=time.localtime().tm_gmtoff)

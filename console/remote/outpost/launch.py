@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, Iterable
 
 from . import gpus, holds, outputs, processes, units
 from .basics import state_home
@@ -93,7 +93,8 @@ def _launch(call: Call) -> Result:
     (names that must be in this login's environment). Body: JSON with `argv` and `env`, since both may
     hold secrets; what stands between NULs is the name of a variable of this login. `unset`: names that the server
     must not have. `before`: words of the launcher in front, in which `{run}` becomes the run's number
-    and mark; `unit`, an argument: what it makes (`units`). `hold`: as `holds.refuse` takes it.
+    and mark; `unit`, an argument: what it makes (`units`). `kept`: names of runs that are known elsewhere, not to be
+    given again. `hold`: as `holds.refuse` takes it.
     """
     try:
         order = json.loads(call.body)
@@ -110,7 +111,7 @@ def _launch(call: Call) -> Result:
     with only_one(runs_folder()), Call.critical:
         holds.refuse(call)
         _must_have_port((call.args.get("record") or {}).get("port"))
-        folder = new_folder()
+        folder = new_folder(call.args.get("kept") or ())
         name = os.path.basename(folder)
         record = dict(call.args.get("record") or {})
         record.update(
@@ -162,12 +163,12 @@ def _filled(word: str) -> str:
     return re.sub("\0([^\0]+)\0", lambda match: os.environ.get(match.group(1), ""), word)
 
 
-def new_folder() -> str:
-    """Make the folder of a new run."""
+def new_folder(kept: Iterable[str] = ()) -> str:
+    """Make the folder of a new run, under a number that neither a folder here has nor a run that is kept elsewhere."""
     parent = runs_folder()
     os.makedirs(parent, mode=0o700, exist_ok=True)
     day = time.strftime("%Y-%m-%d")
-    taken = [name[len(day) + 1 :] for name in os.listdir(parent) if name.startswith(day + "-")]
+    taken = [name[len(day) + 1 :] for name in [*os.listdir(parent), *kept] if name.startswith(day + "-")]
     number = 1 + max([int(text) for text in taken if text.isdigit()], default=0)
     for candidate in range(number, number + NUMBERS_TRIED):
         folder = os.path.join(parent, "%s-%d" % (day, candidate))
