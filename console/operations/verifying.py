@@ -18,8 +18,8 @@ from console.errors import ConsoleError, RefusedError, UsageError
 from console.experiments.statistics import unpaired
 from console.operations import drifts
 from console.operations.desk import Desk
-from console.operations.holds import held
 from console.operations.drifts import Drift, Gravity
+from console.operations.holds import held
 
 READY_S = 3600.0
 ALIKE = 0.03
