@@ -22,6 +22,10 @@ Point = Mapping[str, str | int | float | bool]
 """Value of each dimension, by `KIND.NAME`."""
 
 OWNER = "owner"
+CLAIM = "claim"
+LEFT = "left"
+"""Marks a trial that was cut off: its point is tried again under another number."""
+HOST = "host_state"
 CAUSE = "cause"
 LAUNCH = "launch"
 FAILED = "failed"
@@ -55,13 +59,14 @@ class Search:
         spec: The declared space.
         name: Of the study: equal names in one file are one study.
         file: Where it is kept; every console that names it works on it.
-        owner: Who measures here, so that what a crash left open can be told apart.
+        owner: Who measures here, in words.
+        claim: What this search alone is known by, before and after a crash; two consoles may have one owner.
     """
 
-    def __init__(self, spec: SearchSpec, name: str, file: Path, owner: str) -> None:
+    def __init__(self, spec: SearchSpec, name: str, file: Path, owner: str, claim: str = "") -> None:
         self._optuna = need_optuna()
         self.spec = spec
-        self.owner = owner
+        self.owner, self.claim = owner, claim or owner
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
@@ -87,13 +92,32 @@ class Search:
     @property
     def done(self) -> int:
         """Trials that ended, whoever measured them; the base is one of them."""
-        running = self._optuna.trial.TrialState.RUNNING
-        return sum(trial.state != running for trial in self._trials())
+        return sum(trial.state.is_finished() for trial in self._trials())
 
     @property
     def begun(self) -> int:
-        """Trials that ended or are being measured somewhere."""
-        return len(self._trials())
+        """Trials that ended or are being measured somewhere; the base counts once, whoever measured it."""
+        waiting = self._optuna.trial.TrialState.WAITING
+        there = [trial for trial in self._trials() if trial.state != waiting]
+        bases = sum(bool(trial.user_attrs.get(BASELINE)) for trial in there)
+        return len(there) - max(0, bases - 1)
+
+    @property
+    def elsewhere(self) -> list[tuple[int, str]]:
+        """Trials (number, owner) that others have begun and not ended."""
+        running = self._optuna.trial.TrialState.RUNNING
+        return [
+            (trial.number, str(trial.user_attrs.get(OWNER) or "somebody"))
+            for trial in self._trials()
+            if trial.state == running and trial.user_attrs.get(CLAIM) != self.claim
+        ]
+
+    def host_state(self, now: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the state of the host that the study began on, which is this one's where there was none."""
+        kept = self.study.user_attrs.get(HOST)
+        if kept is None:
+            self.study.set_user_attr(HOST, dict(now))
+        return dict(now) if kept is None else kept
 
     @property
     def seen_whole(self) -> bool:
@@ -105,14 +129,18 @@ class Search:
         return stuck or (every is not None and len(tried) >= every)
 
     def _trials(self) -> list[Any]:
-        return [one for one in self.study.get_trials(deepcopy=False) if not one.user_attrs.get(AGAIN)]
+        trials = self.study.get_trials(deepcopy=False)
+        return [one for one in trials if not one.user_attrs.get(AGAIN) and not one.user_attrs.get(LEFT)]
 
     def clear_left_over(self) -> int:
-        """Tell the study that what this owner was measuring when it was cut off came to nothing; return how many."""
+        """Have what this search was measuring when it was cut off tried again; return how many points."""
         running, fail = self._optuna.trial.TrialState.RUNNING, self._optuna.trial.TrialState.FAIL
-        left = [t for t in self.study.trials if t.state == running and t.user_attrs.get(OWNER) == self.owner]
+        left = [t for t in self.study.trials if t.state == running and t.user_attrs.get(CLAIM) == self.claim]
         for trial in left:
+            self.study._storage.set_trial_user_attr(trial._trial_id, LEFT, True)
             self.study.tell(trial.number, state=fail)
+            if trial.params:
+                self.study.enqueue_trial(trial.params)
         return len(left)
 
     def has_base(self) -> bool:
@@ -135,6 +163,7 @@ class Search:
         """Return the next point to measure."""
         trial = self.study.ask({key(one): self._distribution(one) for one in self.spec.space})
         trial.set_user_attr(OWNER, self.owner)
+        trial.set_user_attr(CLAIM, self.claim)
         return trial
 
     def tell(self, trial: optuna.Trial, values: Sequence[float]) -> None:
@@ -172,10 +201,23 @@ class Search:
         trial.report(value, step)
         return bool(trial.should_prune())
 
-    def known(self, launch: str) -> optuna.trial.FrozenTrial | None:
-        """Return the trial of an equal launch that was measured, failed, or is being measured; not one that was cut off."""
+    def known(self, launch: str, trial: optuna.Trial) -> optuna.trial.FrozenTrial | None:
+        """Return the trial of an equal launch that was measured, failed, or is being measured; not one that was cut off.
+
+        Of two consoles that ask at one moment the one with the later number gives way: what it asked for is in the
+        study before anything else is.
+
+        Args:
+            launch: What the point stands for.
+            trial: The new one.
+        """
         states = self._optuna.trial.TrialState
-        alike = (trial for trial in self._trials() if trial.user_attrs.get(LAUNCH) == launch)
+        earlier = [one for one in self._trials() if one.number < trial.number]
+        alike = (
+            one
+            for one in earlier
+            if one.user_attrs.get(LAUNCH) == launch or (one.state == states.RUNNING and one.params == trial.params)
+        )
         return next(
             (one for one in alike if one.user_attrs.get(FAILED) or one.state in (states.COMPLETE, states.RUNNING)), None
         )
@@ -191,6 +233,12 @@ class Search:
         ranked = sorted(found, key=lambda trial: trial.values[0], reverse=more)
         ranked = [trial for trial in ranked if not trial.user_attrs.keys() & {BASELINE, AGAIN}]
         return [(trial.number, trial.params, trial.values) for trial in ranked[: count if self.several else 1]]
+
+    def points(self, numbers: Sequence[int]) -> list[tuple[int, Point, Sequence[float]]]:
+        """Return trials by their numbers, as `best` does; none when one of them has no value."""
+        trials = {trial.number: trial for trial in self.study.get_trials(deepcopy=False)}
+        found = [trials[number] for number in numbers if number in trials and trials[number].values]
+        return [(one.number, one.params, one.values) for one in found] if len(found) == len(numbers) else []
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every trial as plain data."""

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from console.config.experiments import digest
 from console.domain.experiment import BASE, Arm, ExperimentSpec, ExperimentState
+from console.domain.machine import changes, compact
 from console.domain.measurement import Measurement
+from console.domain.profile import HostSection
 from console.errors import ConnectError, ConsoleError, RefusedError
 from console.experiments import arms as resolving
 from console.experiments.report import plan_of
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 TRIES = 3
 """Times that a point is measured before what taints it counts as its own fault."""
 
+TRIAL = "trial-"
+"""Begins the name of a point as an arm."""
+
 SEARCHING = "-search"
 """Ends the name of the journal's entry of a search; its winners stand in another entry, of the file's own name."""
 
@@ -43,10 +48,11 @@ def study_file(spec: ExperimentSpec) -> Path:
     return default_path().parent / "searches" / f"{spec.name}.log"
 
 
-def study_of(spec: ExperimentSpec, owner: str) -> Search:
-    """Return the study of an experiment file."""
+def study_of(spec: ExperimentSpec, owner: str, claim: str = "") -> Search:
+    """Return the study of an experiment file, the same one whatever a host is called."""
     assert spec.search is not None
-    return Search(spec.search, f"{spec.name} {spec.digest[:12]}", study_file(spec), owner)
+    anywhere = digest(replace(spec, base=replace(spec.base, host=HostSection())))
+    return Search(spec.search, f"{spec.name} {anywhere[:12]}", study_file(spec), owner, claim)
 
 
 async def run(desk: Desk, spec: ExperimentSpec) -> AsyncIterator[ExperimentState]:
@@ -60,40 +66,93 @@ async def run(desk: Desk, spec: ExperimentSpec) -> AsyncIterator[ExperimentState
     host = desk.link.host
     study = await asyncio.to_thread(study_of, spec, f"{host.name} {desk.operator}")
     left = await entries.unfinished(Journal(), host.name)
-    proof = tested(spec, study) if study.best() else None
-    cut = next((one for one in left if proof is not None and one.digest == proof.digest), None)
-    if cut is not None and proof is not None:
-        async with aclosing(experiments_run.resume(desk, proof, cut)) as states:  # type: ignore[type-var]
-            async for state in states:
-                yield state
-        return
+    for cut in left:
+        proof = proof_of(spec, study, cut)
+        if proof is not None and proof.digest == cut.digest:
+            async with aclosing(experiments_run.resume(desk, proof, cut)) as states:  # type: ignore[type-var]
+                async for state in states:
+                    yield state
+            return
     async with held(desk, f"search {spec.name}"):
-        work = _Searching(desk, spec, await _entry(desk, spec, left), study)
+        await _must_be_equal(desk, spec, study)
+        entry = await _entry(desk, spec, left)
+        study.claim = f"{study.owner} {entry.id} {entry.created_at:.6f}"
+        work = _Searching(desk, spec, entry, study)
         async with aclosing(work.walk_space()) as steps:
             async for state in steps:
                 yield state
+    for number, owner in study.elsewhere:
+        desk.say(f"trial {number} is not ended yet: {owner} measures it, or did when it was cut off")
     desk.say(f"{study.done} trials; the best: {_points(study.best())}")
     async with aclosing(experiments_run.run(desk, tested(spec, study))) as states:  # type: ignore[type-var]
         async for state in states:
             yield state
 
 
-def tested(spec: ExperimentSpec, study: Search) -> ExperimentSpec:
+def proof_of(spec: ExperimentSpec, study: Search, entry: entries.ExperimentEntry) -> ExperimentSpec | None:
+    """Return the experiment of a search's best points as it was begun: others may have found better ones since."""
+    arms = [str(arm.get("name") or "") for arm in entry.plan.get("arms") or ()]
+    numbers = [int(name[len(TRIAL) :]) for name in arms if name.startswith(TRIAL) and name[len(TRIAL) :].isdigit()]
+    points = study.points(numbers)
+    return tested(spec, study, points) if points else None
+
+
+def tested(
+    spec: ExperimentSpec, study: Search, best: Sequence[tuple[int, Any, Sequence[float]]] = ()
+) -> ExperimentSpec:
     """Return the experiment that a search ends with: its best points as arms, in pairs against the base.
+
+    Args:
+        spec: The search.
+        study: What it found.
+        best: Points that were chosen before, instead of the best of now.
 
     Raises:
         ConsoleError: No point could be measured.
     """
     assert spec.search is not None
-    best = study.best()
+    best = best or study.best()
     if not best:
         raise ConsoleError(f"search {spec.name}: no trial could be measured", _causes(study))
     found = tuple(
-        arm_of(f"trial-{number}", point, spec.search.space, f"best of the search: {_shown(values)}")
+        arm_of(f"{TRIAL}{number}", point, spec.search.space, f"best of the search: {_shown(values)}")
         for number, point, values in best
     )
     proof = replace(spec, arms=(*spec.arms, *found), search=None, metric=spec.search.objectives[0])
     return replace(proof, digest=digest(proof))
+
+
+async def host_facts(desk: Desk) -> dict[str, Any]:
+    """Return what hosts must share for their trials to stand in one study."""
+    from console.operations import host, machine
+
+    package = await host.known_package(desk)
+    git = await host.git_state(desk) if package is not None else None
+    return {
+        **compact(machine.fingerprint(await machine.look_quietly(desk))),
+        "package": package.version if package is not None else None,
+        "commit": git.commit if git is not None else None,
+    }
+
+
+async def _must_be_equal(desk: Desk, spec: ExperimentSpec, study: Search) -> None:
+    """Refuse a host whose numbers do not stand beside those that the study has.
+
+    Raises:
+        RefusedError: Its cards, limits, driver, engine or commit are others than those of the host that began.
+    """
+    now = await host_facts(desk)
+    then = await asyncio.to_thread(study.host_state, now)
+    said = [one.said for one in changes(then, now) if one.decides]
+    for key, word in (("package", "engine's version"), ("commit", "git commit")):
+        if then.get(key) and now[key] and then[key] != now[key]:
+            said.append(f"{word} {str(then[key])[:12]} → {str(now[key])[:12]}")
+    if said:
+        raise RefusedError(
+            f"search {spec.name}: {desk.link.host.name} is not equal to the host that its study began on",
+            "; ".join(said),
+            "make it equal, or give this host a study of its own: storage under [search]",
+        )
 
 
 async def _entry(desk: Desk, spec: ExperimentSpec, left: Sequence[entries.ExperimentEntry]) -> entries.ExperimentEntry:
@@ -162,11 +221,11 @@ class _Searching(experiments_run.Work):
 
     def _arm(self, trial: optuna.Trial) -> Arm | None:
         """Return a point as an arm; `None` when an equal launch was measured before, or failed."""
-        arm = arm_of(f"trial-{trial.number}", trial.params, self.search.space)
+        arm = arm_of(f"{TRIAL}{trial.number}", trial.params, self.search.space)
         [_, resolved] = resolving.resolve(replace(self.spec, arms=(arm,)), find_patch)
         launch = resolving.launch_key(resolved.profile, find_patch)
-        known = self.study.known(launch)
         trial.set_user_attr(LAUNCH, launch)
+        known = self.study.known(launch, trial)
         if known is not None:
             self.study.tell_again(trial, known)
             return None

@@ -45,9 +45,10 @@ async def save_winner(desk: Desk, experiment: str, name: str, *, overwrite: bool
         )
     spec = experiments.load(entry.path)
     if spec.search is not None:
-        from console.operations.experiments_search import study_of, tested
+        from console.operations.experiments_search import proof_of, study_of, tested
 
-        spec = await asyncio.to_thread(lambda: tested(spec, study_of(spec, desk.operator)))
+        study = await asyncio.to_thread(study_of, spec, desk.operator)
+        spec = proof_of(spec, study, entry) or tested(spec, study)
     if spec.digest != entry.digest:
         raise DriftError(f"{entry.path} or its base profile changed since {entry.id} was measured")
     arms = {arm.name: arm for arm in await asyncio.to_thread(experiments.resolve, spec)}

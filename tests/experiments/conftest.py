@@ -80,6 +80,8 @@ class World:
     dies: Callable[[Profile, frozenset[str]], str] = lambda profile, on: ""
     stuck: set[str] = field(default_factory=set)
     taint: Callable[[Profile], str] = lambda profile: ""
+    facts: dict[str, Any] = field(default_factory=lambda: {"driver": "580", "package": "0.5.9", "commit": "abc"})
+    """What a search compares hosts by."""
 
     def call(self, what: str) -> None:
         self.calls.append(what)
@@ -144,6 +146,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """The pretend host in the place of patches, servers and measuring."""
     world = World()
     needs = {"tune": Requires(), "fuse": Requires({"fuse": True}), "unreached": Requires({"backend": "cutlass"})}
+
+    async def host_facts(desk: Desk) -> dict[str, Any]:
+        return dict(world.facts)
 
     async def statuses(desk: Desk, names: Any = ()) -> tuple[Any, ...]:
         world.call("statuses")
@@ -225,6 +230,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(experiments, "find_patch", found.__getitem__)
     monkeypatch.setattr("console.operations.experiments_run.find_patch", found.__getitem__)
     monkeypatch.setattr("console.operations.experiments_search.find_patch", found.__getitem__)
+    monkeypatch.setattr("console.operations.experiments_search.host_facts", host_facts)
     return world
 
 

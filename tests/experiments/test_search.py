@@ -126,14 +126,14 @@ def test_a_point_that_comes_again_is_told_as_it_was_and_is_no_trial(space: Path)
     search.tell_failed(bad, "out of memory")
     told = []
     for number, trial in enumerate((again, search.ask(), search.ask())):
-        known = search.known(f"l{number}")
+        known = search.known(f"l{number}", trial)
         assert known is not None
         search.tell_again(trial, known)
         one = search.study.trials[trial.number]
         told.append((one.state.name, one.values))
     assert told == [("COMPLETE", [900.0]), ("PRUNED", None), ("FAIL", None)]
     assert [row["trial"] for row in search.rows()] == [good.number, bad.number, under_way.number]
-    assert [number for number, *_ in search.best()] == [good.number] and search.known("l9") is None
+    assert [number for number, *_ in search.best()] == [good.number] and search.known("l9", search.ask()) is None
 
 
 @pytest.mark.parametrize(
@@ -202,6 +202,72 @@ async def test_two_consoles_share_one_study(desk: Desk, world: World, space: Pat
     assert len(rows) == 9 and (space.parent / "shared.log").exists()
     assert sum(row["baseline"] for row in rows) == 1
     assert {row["owner"] for row in rows} >= {"the other host"}
+
+
+def test_what_another_console_measures_is_not_cleared_and_what_was_cut_off_is_tried_again(space: Path) -> None:
+    """Two consoles of one operator, each at a host of its own that is called alike."""
+    first, second = study(space, "demo ann"), study(space, "demo ann")
+    first.claim, second.claim = "demo ann x-1 1.0", "demo ann x-1 2.0"
+    mine, theirs = first.ask(), second.ask()
+    assert first.elsewhere == [(theirs.number, "demo ann")]
+    again = study(space, "demo ann")
+    again.claim = first.claim
+    assert again.clear_left_over() == 1 and again.begun == 1
+    second.tell(theirs, [900.0])  # nobody has ended it
+    retried = again.ask()
+    assert retried.params == mine.params and again.begun == 2
+    again.tell(retried, [800.0])
+    assert [row["state"] for row in again.rows()] == ["complete", "complete"]
+
+
+def test_of_two_that_ask_for_one_point_at_once_the_later_gives_way(space: Path) -> None:
+    first, second = study(space, "one"), study(space, "two")
+    point = {"args.max-running-requests": 64, "args.chunked-prefill-size": 1024}
+    for one in (first, second):
+        one.study.enqueue_trial(point)
+    here, there = first.ask(), second.ask()
+    assert here.params == there.params == point
+    assert first.known("a", here) is None
+    known = second.known("a", there)
+    assert known is not None and known.number == here.number
+
+
+def test_a_base_that_two_have_measured_counts_once(space: Path) -> None:
+    search = study(space)
+    for _ in range(2):
+        search.tell_base(None, [678.0])
+    assert search.begun == 1
+
+
+async def test_a_host_that_is_not_equal_is_refused_by_what_differs(desk: Desk, world: World, space: Path) -> None:
+    world.speed = speed
+    await run(desk, space)
+    world.facts |= {"driver": "590", "commit": "def"}
+    with pytest.raises(RefusedError, match="not equal to the host") as said:
+        await run(desk, space)
+    assert said.value.detail == "driver 580 → 590; git commit abc → def"
+
+
+async def test_a_proof_goes_on_with_its_own_point_though_another_host_has_found_a_better_one(
+    desk: Desk, world: World, space: Path, tmp_path: Path
+) -> None:
+    world.speed = speed
+    whole = await run(desk, space)
+    calls = len(world.calls)
+    world.on.clear()
+    world.run, world.calls = None, []
+    shared = space.parent / "shared.toml"
+    shared.write_text(SEARCH.format(more='storage = "shared.log"'))
+    world.fail_at = calls - 12
+    with pytest.raises(Killed):
+        await run(desk, shared)
+    assert {row["state"] for row in study(shared).rows()} <= {"complete", "pruned"}  # the search itself was over
+    other = study(shared, "the other host")
+    trial = other.ask()
+    other.tell(trial, [99999.0])
+    world.fail_at = -1
+    told = await run(desk_on(tmp_path), shared)
+    assert told.winner == whole.winner != f"trial-{trial.number}"
 
 
 async def test_two_objectives_give_a_front(desk: Desk, world: World, space: Path) -> None:
