@@ -41,7 +41,7 @@ class RunDetails(Painting):
         served = (entry.host, entry.badge, entry.engine, named.pop("model", ""), named.pop("package", ""))
         self._told = [[(f" {clean(' · '.join(filter(None, served)))}", "strong")]]
         self._told += [[(f" {name} ", "dim"), (clean(text), "")] for name, text in named.items()]
-        self._told += [[(f" {text}", ink)] for text, ink in notes(entry.measurements) if ink == "warn"]
+        self._told += [[(f" {clean(text)}", ink)] for text, ink in notes(entry.measurements) if ink == "warn"]
         self._high = max(self._high, len(self._told))
         self.display = bool(self._high)
         self.refresh(layout=True)

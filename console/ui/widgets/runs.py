@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 from console.domain.text import clean, dash
 from console.ui.drawing import Span, fit
-from console.ui.screens.bench import HEAD, NARROW, cells
+from console.ui.widgets.bench_ladder import HEAD, NARROW, cells
 from console.ui.widgets.frame import Framed
 from console.ui.widgets.lines import Lines
 
