@@ -19,12 +19,12 @@ from console.remote.link import HostLink
 from console.source import diffs, documents, search, symbols
 from console.source import names as finding
 from console.source import references as naming
-from console.source.documents import Spot
+from console.source.documents import Folder, Spot
 from console.source.names import Finder, Names
 from console.source.places import parse_place
 from console.source.symbols import named, outline
 
-__all__ = ["Finder", "Names", "named", "outline", "parse_place", "place_wanted"]
+__all__ = ["Finder", "Folder", "Names", "named", "outline", "parse_place", "place_wanted"]
 
 place_wanted = finding.place
 
@@ -68,7 +68,7 @@ def candidates(desk: Desk, path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(posixpath.normpath(posixpath.join(base, path)) for base in bases))
 
 
-async def page(desk: Desk, path: str = "", *, offset: int = 0, limit: int = PAGE) -> documents.Folder:
+async def page(desk: Desk, path: str = "", *, offset: int = 0, limit: int = PAGE) -> Folder:
     """Return some of the names in a folder, folders first, and how many there are: one round trip."""
     return await documents.folder(desk.link, candidates(desk, path or "."), offset=offset, limit=limit)
 

@@ -28,7 +28,7 @@ from console.ui.widgets.tree import TreeView
 from console.ui.worker import launch, owner
 
 if TYPE_CHECKING:
-    from console.source.documents import Folder
+    from console.operations.source import Folder
     from console.ui.modals.grep import Asked
 
 
