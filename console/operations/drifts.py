@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from console.domain.profile import Profile
+from console.engines.registry import engine
 from console.errors import ConnectError, ConsoleError, RemoteError
 from console.operations.desk import Desk
 
@@ -142,6 +143,9 @@ async def check_install(desk: Desk, saved: Mapping[str, Any], found: Found) -> b
 
     if desk.profile is not None and in_image(desk.profile):
         found.unknown["install"] = "it is in an image"
+        return False
+    if desk.profile is not None and not engine(desk.profile.engine.kind).package:
+        found.unknown["install"] = f"{desk.profile.engine.kind} is no package of an interpreter"
         return False
     try:
         package = await host.engine_package(desk, refresh=True)

@@ -17,6 +17,7 @@ import pytest
 
 from console.config.profiles import load_profile
 from console.domain.gpu import GpuReading, GpuSample
+from console.domain.profile import EngineSection, Profile
 from console.domain.run import FileHash, Run, RunPhase
 from console.domain.text import SafeText
 from console.errors import LinkLostError, RefusedError
@@ -25,7 +26,7 @@ from console.journal.records import RunEntry
 from console.operations import host as installed
 from console.operations import launching, patches, verifying
 from console.operations.desk import Desk
-from console.operations.drifts import Drift, Found, Gravity
+from console.operations.drifts import Drift, Found, Gravity, check_install
 from console.operations.identity import identity_of
 from console.operations.winner import save_profile
 from console.remote.link import HostLink
@@ -408,3 +409,10 @@ async def test_a_lost_link_ends_a_look_and_another_fault_is_unknown() -> None:
     with pytest.raises(LinkLostError):
         await found.look("caches", lost())
     assert Drift("a", None, "b").said == "a: unknown → b"
+
+
+async def test_an_engine_that_is_no_package_has_none_to_miss() -> None:
+    profile = Profile("p", engine=EngineSection("llamacpp", command=("/opt/llama-server",)))
+    found = Found()
+    assert not await check_install(Desk(None, profile=profile), {"package": ""}, found)  # type: ignore[arg-type]
+    assert not found.drifts and found.unknown == {"install": "llamacpp is no package of an interpreter"}
