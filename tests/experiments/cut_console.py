@@ -21,6 +21,7 @@ from console.errors import LinkLostError, UsageError
 from console.operations import answers, experiments, experiments_run, measure
 from console.operations.desk import Desk
 from console.operations.opening import open_desk
+from console.remote import upkeep
 from console.remote.client import Reply
 from console.remote.link import HostLink
 from console.remote.target import Target
@@ -90,6 +91,7 @@ async def main() -> None:
     HostLink.call, answers.ask = cut_call, cut_ask  # type: ignore[method-assign]
     experiments_run.Work = Cut  # type: ignore[misc]
     measure.FIRST_SAMPLE_S = 0.0  # there is no GPU to wait for
+    upkeep.BACKOFF_S = (0.1,) * 7  # links that break one after the other are waited for longer and longer
     spec = experiments.load(str(FOLDER / "x.toml"))
     desk = await open_desk(Target(**WAY["target"]), profile=str(FOLDER / "base.toml"))
     try:
