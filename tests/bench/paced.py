@@ -2,8 +2,8 @@
 
 One clock serves all streams, so that a thousand of them cost about a core at 80,000 tokens a second; tokens that are
 late are sent together, as a real engine's are, and the next ones are due when they were. It prints its port.
-`GET /paced` tells its processor time and how late it was since it was asked last: a number that was made by this
-program is none of the client's. With a spread the first tokens of requests that come together come apart, by so much
+`GET /paced` tells its processor time, how late it was and what it served since it was asked last, as means over the
+answers: a number that was made by this program is none of the client's. With a spread the first tokens of requests that come together come apart, by so much
 of the time at most: one pause of the machine meets few of them. The n-th request after a rest waits as long as ever.
 """
 
@@ -57,6 +57,8 @@ class Stream:
     due: float
     """When its first token is."""
     usage: bool
+    came_at: float = field(default_factory=time.perf_counter)
+    first_at: float = 0.0
     sent: int = 0
 
     def events(self, upto: int) -> bytes:
@@ -97,6 +99,8 @@ class Clock:
     """The longest that the clock itself was late."""
     asked: int = 0
     """Since there was no stream."""
+    served: list[tuple[float, float]] = field(default_factory=list)
+    """Of the answers: from request to first token, and the mean gap between tokens."""
 
     def due(self) -> float:
         """Return when the first token of a request that has just come is due."""
@@ -124,9 +128,12 @@ class Clock:
             return
         upto = stream.count if not self.itl_s else min(stream.count, 1 + int(waited / self.itl_s))
         if upto > stream.sent:
+            stream.first_at = stream.first_at or now
             stream.transport.write(stream.events(upto))
             if upto == stream.count:
                 self.streams.discard(stream)
+                gap_s = (now - stream.first_at) / max(1, stream.count - 1)
+                self.served.append((stream.first_at - stream.came_at, gap_s))
 
 
 class Door(asyncio.Protocol):
@@ -184,7 +191,10 @@ class Door(asyncio.Protocol):
         if path == "/paced":
             clock = self._clock
             late_s, clock.late_s = clock.late_s, 0.0
-            return {"processor_s": time.process_time(), "late_s": late_s}
+            served, clock.served = clock.served, []
+            ttft_s, itl_s = (sum(times) / len(served) for times in zip(*served, strict=True)) if served else (0.0, 0.0)
+            told = {"processor_s": time.process_time(), "late_s": late_s, "answers": len(served)}
+            return {**told, "ttft_s": ttft_s, "itl_s": itl_s}
         if path == "/v1/models":
             return {"object": "list", "data": [{"id": MODEL, "object": "model", "max_model_len": 4096, "root": MODEL}]}
         return {"model_path": MODEL, "served_model_name": MODEL, "internal_states": [{}]}

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -45,7 +46,7 @@ from console.operations.desk import Desk
 from tests.real_engine.clients import SGLANG, VLLM, Client, Load, client, paced_server
 from tests.real_engine.conftest import READY_S, ROOT, Bay
 
-pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(900)]
 
 TTFT_S, ITL_S, SPREAD = 3.0, 0.02, 0.5
 """The pace: 400 tokens a second of 8 streams, a fiftieth of what the slowest client can.
@@ -69,8 +70,9 @@ Server and clients share {cores} cores, so what a client takes of them the serve
 windows of {wall_s:.1f} s, theirs {their_s:.2f} s with its prompts and its result. Their windows also hold a connection for
 each request and a GET /server_info behind the last token."""
 
-LATE_MS, TRIES = 50.0, 3
-"""A server that was later than this did not keep its pace: both are measured again, whatever they came to."""
+LATE_MS, KEPT, TRIES = 50.0, 3, 7
+"""So many pairs decide, by the median of their ratios: one pause of a busy machine is in one side of one pair. A pair in
+which the server was later than this is measured again, whatever it came to."""
 
 
 @pytest.fixture
@@ -110,10 +112,18 @@ def figures(result: Result) -> dict[str, float]:
     return {name: value for name, value in found.items() if value}
 
 
-def late_ms(port: int) -> float:
-    """Return how late the server itself was at most: that is in both sides' numbers, not in the clients."""
+def paced_by(port: int) -> dict[str, float]:
+    """Return how late the server was at most, and what it served, since it was asked last: none of it is a client's."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/paced") as reply:
-        return 1000 * float(json.load(reply)["late_s"])
+        told = json.load(reply)
+    return {"late": 1000 * told["late_s"], "mean ttft_ms": 1000 * told["ttft_s"], "mean itl_ms": 1000 * told["itl_s"]}
+
+
+def checked(result: Result, load: Load) -> dict[str, float]:
+    """Return the figures of a result that holds every request and token."""
+    assert (result.completed, result.failed or 0, result.fit) == (load.requests, 0, True)
+    assert result.output_tokens == load.requests * load.output_tokens
+    return figures(result)
 
 
 @pytest.fixture(scope="module", params=[SGLANG, VLLM], ids=["sglang", "vllm"])
@@ -124,20 +134,32 @@ def other(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.
 
 
 def test_below_every_ceiling_the_numbers_are_the_same(paced: int, other: Client) -> None:
-    load = Load(paced, streams=8, requests=16, input_tokens=32, output_tokens=128, warmup=1)
-    for _ in range(TRIES):
-        [their] = import_results(other.run(load).read_bytes()).results
-        mine = ours(load, other.make.api)
-        if (late := late_ms(paced)) < LATE_MS:
+    load = Load(paced, streams=8, requests=16, input_tokens=32, output_tokens=128, warmup=0)
+    pairs: list[tuple[dict[str, float], dict[str, float], dict[str, float]]] = []
+    late: list[float] = []
+    for block in range(TRIES):
+        mine: dict[str, float] = {}
+        their: dict[str, float] = {}
+        served: dict[str, float] = {}
+        for side in order(block, ("ours", "theirs")):
+            paced_by(paced)
+            if side == "ours":
+                mine, served = checked(ours(load, other.make.api), load), paced_by(paced)
+                late.append(served["late"])
+            else:
+                [result] = import_results(other.run(replace(load, warmup=1)).read_bytes()).results
+                their = checked(result, load)
+                late.append(paced_by(paced)["late"])
+        if max(late[-2:]) < LATE_MS:
+            pairs.append((mine, their, served))
+        if len(pairs) == KEPT:
             break
-    for result in (their, mine):
-        assert (result.completed, result.failed or 0, result.fit) == (load.requests, 0, True)
-        assert result.output_tokens == load.requests * load.output_tokens
-    found, wanted = figures(mine), figures(their)
-    print(*(f"{name}: ours {found[name]:,.2f}, theirs {wanted[name]:,.2f}" for name in found), sep="\n")
-    assert found == pytest.approx(wanted, rel=LIKE), f"the server was {late:.0f} ms late"
-    assert found["mean ttft_ms"] == pytest.approx(1000 * TTFT_S, rel=LIKE)
-    assert found["mean itl_ms"] == pytest.approx(1000 * ITL_S, rel=LIKE)
+    assert len(pairs) == KEPT, f"the server did not keep its pace: late by {late} ms"
+    ratios = {name: median(mine[name] / their[name] for mine, their, _ in pairs) for name in pairs[0][0]}
+    print(*(f"{name}: ours over theirs {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
+    assert ratios == pytest.approx(dict.fromkeys(ratios, 1.0), rel=LIKE), f"{pairs}, late by {late} ms"
+    for name in ("mean ttft_ms", "mean itl_ms"):
+        assert median(mine[name] / served[name] for mine, _, served in pairs) == pytest.approx(1.0, rel=LIKE), name
 
 
 async def swept(desk: Desk, repeat: int) -> Measurement:
