@@ -14,7 +14,7 @@ from console.domain.measurement import Measurement, SweepProgress
 from console.domain.text import clean
 from console.state.store import Snapshot
 from console.ui.widgets.activity import Receipt
-from console.ui.widgets.bench_ladder import HEAD, NARROW, BenchHead, LadderTable, cells
+from console.ui.widgets.bench_ladder import BenchHead, LadderTable
 from console.ui.widgets.bench_notes import BenchNotes
 from console.ui.widgets.compact import CompactGauges
 from console.ui.widgets.frame import Framed
@@ -22,8 +22,6 @@ from console.ui.widgets.key_line import KeyLine
 from console.ui.widgets.plot_pane import PlotPane
 from console.ui.widgets.status import Status
 from console.ui.worker import is_open, launch, owner
-
-__all__ = ["HEAD", "NARROW", "BenchScreen", "cells"]
 
 KEYS = (
     ("t", "stop measuring"), ("ctrl+s", "save winner"), ("b", "again"), ("v", "the next plot"),
