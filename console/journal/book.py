@@ -260,6 +260,7 @@ class Journal:
     def _reading(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             with self._open() as db, db:
+                db.execute("BEGIN")  # all that is read is of one moment, whoever writes meanwhile
                 return work(db)
         except (sqlite3.Error, OSError) as error:
             if cannot_be_written(error) and self.path.is_file():

@@ -202,3 +202,17 @@ async def test_a_journal_of_every_older_version_is_brought_up_to_date(journal: J
         assert (entry.id, entry.tags) == ("r-1", ())
         await old.record_measurement("demo", replace(ONE, run_id="r-1"), load={"rows": []})
         assert len(await requests_of(old, "demo", "r-1")) == 1
+
+
+async def test_what_is_read_is_of_one_moment(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "tokwatt.sqlite")
+    await journal.record_run(RUN)
+
+    def twice(db: sqlite3.Connection) -> list[int]:
+        count = "SELECT count(*) FROM runs"
+        before = db.execute(count).fetchone()[0]
+        asyncio.run(Journal(journal.path).record_run(replace(RUN, id="another")))
+        return [before, db.execute(count).fetchone()[0]]
+
+    assert await journal.read(twice) == [1, 1]
+    assert len(await journal.runs()) == 2
