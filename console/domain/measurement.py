@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 ENOUGH = {0.5: 2, 0.9: 10, 0.99: 100}
@@ -59,6 +59,10 @@ class Measurement:
     """Why it must not be compared: failures, retractions, warm cache, a slow client."""
     protocol: Mapping[str, object] = field(default_factory=dict)
     """Flushed, warmed up, lengths, seed."""
+
+    def spoilt(self, tolerate: Sequence[str] = ()) -> str:
+        """Return why it must not be compared; a taint in which a tolerated text stands does not count."""
+        return "; ".join(why for why in self.tainted if not any(text in why for text in tolerate))
 
 
 @dataclass(frozen=True, slots=True)

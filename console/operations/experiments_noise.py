@@ -87,11 +87,6 @@ def value_of(one: Measurement, metric: str) -> float | None:
     return value if value is not None and value > 0 else None
 
 
-def spoiled(one: Measurement, tolerate: Sequence[str]) -> str:
-    """Return why a measurement must not be compared; what an experiment's file tolerates does not count."""
-    return "; ".join(why for why in one.tainted if not any(word in why for word in tolerate))
-
-
 def noise_of(spec: ExperimentSpec, runs: Sequence[RunEntry]) -> Noise:
     """Return what equal measurements of these runs differed by in what decides an experiment.
 
@@ -128,7 +123,7 @@ def _things(
         day = time.strftime("%Y-%m-%d", time.localtime(run.started_at)) if days else ""
         same = _same(run)
         for one in run.measurements:
-            if spoiled(one, spec.tolerate) or one.concurrency_limit != spec.decide_at:
+            if one.spoilt(spec.tolerate) or one.concurrency_limit != spec.decide_at:
                 continue
             if any(one.protocol.get(name) != getattr(spec.bench, name) for name in LENGTHS):
                 continue

@@ -28,7 +28,7 @@ from console.journal.records import measurement_data
 from console.operations import answers, machine, measure, rollback, server
 from console.operations.desk import Desk
 from console.operations.experiments import Plan, expected, find_patch, managed_patches, plan
-from console.operations.experiments_noise import spoiled, value_of
+from console.operations.experiments_noise import value_of
 from console.operations.holds import held
 from console.operations.rollback import Configuration, StepError, through
 from console.operations.winner import FRESH
@@ -369,7 +369,7 @@ class Work:
 
     def taint(self, one: Measurement) -> str:
         """Return why a measurement must not be compared; what the file tolerates does not count."""
-        return spoiled(one, self.spec.tolerate)
+        return one.spoilt(self.spec.tolerate)
 
 
 def _words(step: schedule.Step) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,15 @@ async def save_winner(desk: Desk, experiment: str, name: str, *, overwrite: bool
         known = await patches.statuses(desk, on) if on else ()
         must_be_rebuildable(run, (file for status in known for file in status.files))
     profile = replace(arm.profile, bench=replace(spec.bench, repeats=max(spec.repeats, 3)), path="")
-    return await save_profile(desk, profile, run, name, overwrite=overwrite, evidence=_evidence(told, fresh))
+    return await save_profile(
+        desk, profile, run, name, overwrite=overwrite, evidence=_evidence(told, fresh, spec.tolerate)
+    )
 
 
-def _evidence(told: ExperimentState, fresh: Rated) -> Mapping[str, Any]:
+def _evidence(told: ExperimentState, fresh: Rated, tolerate: Sequence[str]) -> Mapping[str, Any]:
     """Return what the experiment adds to a winner's evidence."""
     return {
+        **({"tolerate": list(tolerate)} if tolerate else {}),
         "experiment": told.id,
         "arm": told.winner,
         "decided_by": told.metric,

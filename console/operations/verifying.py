@@ -60,6 +60,8 @@ class Again:
     """Bounds of the change, where both have three repeats or more."""
     verdict: str = ""
     """`reproduced`, `slower`, `faster`, `not measured`, `too noisy`."""
+    why: str = ""
+    """Why nothing could be measured."""
 
     @property
     def change_pct(self) -> float | None:
@@ -190,7 +192,7 @@ async def _reproduced(desk: Desk, force: bool) -> AsyncGenerator[tuple[Again | s
             if progress.current:
                 yield f"concurrency {progress.current}, repeat {progress.repeat + 1}: {progress.step}", standing
     for row in saved.get("measured") or ():
-        yield again(row, done), standing
+        yield again(row, done, saved.get("tolerate") or ()), standing
 
 
 def _refuse(desk: Desk, found: Verification, force: bool) -> None:
@@ -243,16 +245,14 @@ async def _measured(desk: Desk, saved: Mapping[str, Any]) -> AsyncGenerator[Swee
             told = now
 
 
-def again(row: Mapping[str, Any], done: Sequence[Measurement]) -> Again:
-    """Return one saved concurrency beside its new measurements."""
+def again(row: Mapping[str, Any], done: Sequence[Measurement], tolerate: Sequence[str] = ()) -> Again:
+    """Return one saved concurrency beside its new measurements; taints that the winner was won with do not count."""
     concurrency, before = int(row["concurrency"]), float(row["output_tok_s"])
-    now = [
-        one.output_throughput_tok_s
-        for one in done
-        if one.concurrency_limit == concurrency and not one.tainted and one.output_throughput_tok_s
-    ]
+    made = [one for one in done if one.concurrency_limit == concurrency]
+    now = [one.output_throughput_tok_s for one in made if not one.spoilt(tolerate) and one.output_throughput_tok_s]
     if not now:
-        return Again(concurrency, before, None, verdict="not measured")
+        why = next((one.spoilt(tolerate) for one in made if one.spoilt(tolerate)), "")
+        return Again(concurrency, before, None, verdict="not measured", why=why)
     change = fmean(now) / before - 1
     bounds = unpaired([float(value) for value in row.get("repeats_tok_s") or ()], now)
     if bounds is None:

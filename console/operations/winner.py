@@ -137,12 +137,12 @@ async def save_profile(
     """
     from console.journal.book import Journal
 
-    path = _path_of(name, overwrite)
+    path, more = _path_of(name, overwrite), evidence or {}
     files = await _patch_files(desk, entry)
     definitions = {one: definition_of(desk, one) for one in files}
     found = {
-        **evidence_from(files, entry, await Journal().writes(limit=1000), definitions),
-        **(evidence or {}),
+        **evidence_from(files, entry, await Journal().writes(limit=1000), definitions, more.get("tolerate", ())),
+        **more,
     }
     number = desk.store.begin(Activity(0, "profile save", clean(f"save {path.name}"), started_at=time.time()))
     if path.exists():

@@ -31,6 +31,7 @@ def evidence(
     entry: RunEntry,
     writes: Sequence[WriteEntry],
     definitions: Mapping[str, str],
+    tolerate: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return what a winner is sealed with, but for what an experiment adds; what is not known is left out."""
     identity = entry.identity
@@ -60,16 +61,16 @@ def evidence(
         "machine": compact(identity.get("machine") or {}),
         "resolved": toml_plain(identity.get("resolved") or {}),
         "patch": _patches(files, identity, hashes, writes, definitions),
-        "fresh": is_fresh(entry.measurements) or None,
-        "measured": _measured(entry.measurements),
+        "fresh": is_fresh(entry.measurements, tolerate) or None,
+        "measured": _measured(entry.measurements, tolerate),
     }
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
 
 
-def is_fresh(measurements: Sequence[Measurement]) -> bool:
+def is_fresh(measurements: Sequence[Measurement], tolerate: Sequence[str] = ()) -> bool:
     """Return whether every concurrency that was measured has enough untainted fresh repeats."""
     rungs = {one.concurrency_limit for one in measurements}
-    fresh = [one.concurrency_limit for one in measurements if one.repeat >= FRESH and not one.tainted]
+    fresh = [one.concurrency_limit for one in measurements if one.repeat >= FRESH and not one.spoilt(tolerate)]
     return bool(rungs) and all(fresh.count(rung) >= FRESH_REPEATS for rung in rungs)
 
 
@@ -128,11 +129,11 @@ def _before(name: str, shown: str, loaded: str, writes: Sequence[WriteEntry]) ->
     return ""
 
 
-def _measured(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
+def _measured(measurements: Sequence[Measurement], tolerate: Sequence[str]) -> list[dict[str, Any]]:
     """Return a row a concurrency: means over the untainted repeats, and each repeat's tok/s."""
     rows = []
     for concurrency in sorted({one.concurrency_limit for one in measurements}):
-        fit = [one for one in measurements if one.concurrency_limit == concurrency and not one.tainted]
+        fit = [one for one in measurements if one.concurrency_limit == concurrency and not one.spoilt(tolerate)]
         fit = [one for one in fit if one.repeat >= FRESH] or fit  # what it was chosen by is too good by luck
         speeds = [one.output_throughput_tok_s for one in fit if one.output_throughput_tok_s is not None]
         if not speeds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.domain.text import dash
+from console.domain.text import clean, dash
 from console.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def drift_lines(found: Verification) -> list[str]:
 def again_line(row: Again) -> str:
     """Return one concurrency beside what was saved."""
     bounds = "" if row.low_pct is None else f" [{row.low_pct:+.1f}, {row.high_pct:+.1f}] %"
-    return f"{row.concurrency:>7,}  {dash(row.saved_tok_s)} → {dash(row.now_tok_s)} tok/s{bounds}  {row.verdict}"
+    return f"{row.concurrency:>7,}  {dash(row.saved_tok_s)} → {dash(row.now_tok_s)} tok/s{bounds}  {row.verdict}" + (
+        f": {clean(row.why)}" if row.why else ""
+    )
 
 
 async def verify(app: TokwattApp, profile: Profile) -> None:

@@ -14,6 +14,7 @@ from console.domain.machine import GpuState, MachineState, compact, fingerprint
 from console.domain.measurement import Measurement
 from console.errors import UsageError
 from console.inventory.git import git_state
+from console.journal.records import RunEntry
 from console.operations import machine
 from console.operations.desk import Desk
 from console.operations.drifts import Found, check_machine, check_seal, check_uncommitted
@@ -25,7 +26,7 @@ from console.operations.verifying import (
     evidence_of,
 )
 from console.operations.winner import seal_of
-from console.operations.winner_evidence import CLEAN
+from console.operations.winner_evidence import CLEAN, evidence
 from tests.bench.test_foreign import MINE
 from tests.journal.test_book import ONE
 from tests.local import desk
@@ -96,7 +97,11 @@ def test_a_number_comes_again_within_its_noise(speeds: tuple[float, ...], verdic
 
 
 def test_tainted_measurements_prove_nothing() -> None:
-    assert again(ROW, measured(100.0, 100.0, 100.0, tainted=("warm",))).verdict == "not measured"
+    warm = measured(100.0, 100.0, 100.0, tainted=("warm cache", "idle not known"))
+    told = again(ROW, warm)
+    assert (told.verdict, told.why) == ("not measured", "warm cache; idle not known")
+    assert again(ROW, warm, ("warm",)).why == "idle not known"
+    assert again(ROW, warm, ("warm", "not known")).verdict == "reproduced", "so it was won"
 
 
 async def test_a_machine_that_changed_since_it_won_is_a_drift(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,3 +163,11 @@ def test_noise_alone_reproduces_nothing() -> None:
     ]
     told = again(row, done)
     assert told.verdict == "too noisy" and concluded([told]) is Conclusion.NONE
+
+
+def test_what_a_winner_was_won_with_is_in_its_evidence() -> None:
+    done = tuple(measured(100.0, 101.0, 102.0, tainted=("idle not known",)))
+    entry = RunEntry("r-1", "local", "p", "openai", 1.0, measurements=done)
+    assert "measured" not in evidence({}, entry, (), {})
+    (row,) = evidence({}, entry, (), {}, ("idle",))["measured"]
+    assert row["output_tok_s"] == 101.0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from console.config.profiles import load_profile
+from console.operations.drifts import Drift
 from console.ui.screens.profiles import ProfilesScreen
 from tests.ui.conftest import Bench
 from tests.ui.waiting import open_cockpit, shown, until
@@ -139,7 +140,7 @@ async def test_a_winners_drift_is_listed_and_shown_before_gpu_time_is_spent(
 
     app, desk, _ = cockpit()
     tell({}, monkeypatch)
-    drift = verifying.Drift("package torch", "2.9.0", "2.9.1")
+    drift = Drift("package torch", "2.9.0", "2.9.1")
 
     async def verify(desk: object) -> verifying.Verification:
         return verifying.Verification("mine", "blackwell", (drift,), ("caches",), ("gpus",))

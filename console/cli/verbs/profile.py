@@ -361,7 +361,7 @@ async def reproduce_winner(args: argparse.Namespace, desk: Desk, out: Output) ->
         if not out.json:
             out.line(_again_words(part))
     if out.json:
-        names = ("concurrency", "saved_tok_s", "now_tok_s", "change_pct", "low_pct", "high_pct", "verdict")
+        names = ("concurrency", "saved_tok_s", "now_tok_s", "change_pct", "low_pct", "high_pct", "verdict", "why")
         out.document(results=[{name: getattr(row, name) for name in names} for row in rows])
     told = concluded(rows)
     out.say(told)
@@ -370,7 +370,7 @@ async def reproduce_winner(args: argparse.Namespace, desk: Desk, out: Output) ->
 
 def _again_words(row: Any) -> str:
     if row.now_tok_s is None:
-        return f"{row.concurrency:>6}  {row.saved_tok_s:,.1f} → — tok/s  not measured: tainted or failed"
+        return f"{row.concurrency:>6}  {row.saved_tok_s:,.1f} → — tok/s  not measured: {row.why or 'no request was served'}"
     bounds = "" if row.low_pct is None else f" [{row.low_pct:+.1f}, {row.high_pct:+.1f}]"
     return (
         f"{row.concurrency:>6}  {row.saved_tok_s:,.1f} → {row.now_tok_s:,.1f} tok/s"
