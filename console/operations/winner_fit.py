@@ -72,7 +72,7 @@ def must_be_rebuildable(entry: RunEntry, patched: Iterable[str]) -> None:
         raise RefusedError(
             f"run {entry.id} had uncommitted changes that no patch of its profile holds: {', '.join(sorted(theirs))}",
             "a winner that nobody can rebuild is none",
-            "tokwatt patch capture makes a patch of them; profile save --dirty seals their hashes as they are",
+            "tokwatt patch capture makes a patch of them; --dirty seals their hashes as they are",
         )
 
 
