@@ -66,7 +66,6 @@ def measurement(
     cached = _sum([request.cached_tokens for request in requests])
     told_input = _sum([request.input_tokens for request in requests])
     sure = duration_s > 0 and bool(requests)
-    steady = _steady(plan, result, requests)
     return Measurement(
         run_id=run_id,
         concurrency_limit=plan.concurrency,
@@ -92,7 +91,7 @@ def measurement(
         cached_tokens=cached,
         request_rate_req_s=plan.rate,
         send_lag_p99_ms=_ms((result.get("send_lag") or {}).get("p99_s")),
-        steady_tok_s=steady.tok_s,
+        steady_tok_s=(steady := _steady(plan, result, requests)).tok_s,
         tainted=tuple(_taints(plan, result, flushed, idle, retracted, cached, told_input)),
         protocol=_protocol(plan, result, flushed, idle, retracted, power, steady),
     )

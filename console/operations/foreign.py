@@ -14,7 +14,7 @@ from console.domain.server import HostServer, Role
 from console.domain.text import clean
 from console.engines.registry import engine
 from console.errors import AlreadySoError, RefusedError, RemoteError
-from console.operations import activities, running, server, servers, standing, stopping
+from console.operations import activities, run_log, running, server, servers, standing, stopping
 from console.operations.desk import Desk
 from console.operations.holds import must_be_free
 from console.operations.keeping import ids_kept
@@ -31,7 +31,7 @@ async def look(desk: Desk, run: Run) -> Run:
     answer = await running.answers(desk, run) if state["alive"] and run.port else None
     if answer not in (None, readiness.OK) and run.phase in UP and run.phase is not RunPhase.STARTING:
         state = await standing.looked_again(lambda: _state(desk, run), answer)
-    reading = running.reading_of(run) if not run.log else await running.read_through(desk, run)
+    reading = run_log.reading_of(run) if not run.log else await run_log.read_through(desk, run)
     reading.take(reading.parser.settle())
     return _judged(run, state, reading, answer if state["alive"] else None)
 
@@ -68,7 +68,7 @@ async def _state(desk: Desk, run: Run) -> dict[str, Any]:
     return dict((await desk.link.call("tree_state", args)).result)
 
 
-def _judged(run: Run, state: Mapping[str, Any], reading: running.Reading, answer: str | None) -> Run:
+def _judged(run: Run, state: Mapping[str, Any], reading: run_log.Reading, answer: str | None) -> Run:
     """Return the run as everything says together; a log that cannot be read leaves the word to HTTP."""
     record = {
         "engine": run.engine,
@@ -210,7 +210,7 @@ async def _start_took(desk: Desk, run: Run) -> float | None:
     if not run.log:
         return None
     try:
-        reading = await running.read_through(desk, run)
+        reading = await run_log.read_through(desk, run)
     except RemoteError:
         return None
     reading.take(reading.parser.settle())

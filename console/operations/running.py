@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from console.domain import readiness
 from console.domain import run as words
-from console.domain.run import Failure, FileHash, LogKind, LogRecord, ProcessId, Run, Rung, RunPhase
-from console.domain.starting import Usual
+from console.domain.run import Failure, FileHash, ProcessId, Run, Rung, RunPhase
 from console.domain.text import clean
 from console.engines.protocol import Engine, Watch
-from console.engines.records import LogParser
 from console.engines.registry import engine
-from console.errors import ConsoleError, RemoteError
+from console.errors import ConsoleError
 from console.operations import owners, starting, units
 from console.operations.desk import Desk
 from console.operations.keys import auth_of
+from console.operations.run_log import Reading
 from console.operations.server_words import short
 from console.remote.http import http_client
 
 if TYPE_CHECKING:
     import httpx
 
-HEAD_BYTES = 4 * 1024 * 1024
-"""Read from the start of a log: the start-up."""
-
-TAIL_BYTES = 256 * 1024
-"""Read from its end when it is longer than that: the failure."""
-
-SLICE = 16 * 1024
-"""Bytes parsed at a time: a few milliseconds."""
-
-LAST_LINES = 5
 ANSWER_S = 3.0
 
 LIVING = words.LIVING
@@ -51,56 +39,6 @@ _YEARLESS = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 
 State = Mapping[str, Any]
 """What the host says of a run folder (`run_state`)."""
-
-
-@dataclass(slots=True)
-class Reading:
-    """A run's log read so far."""
-
-    watch: Watch
-    parser: LogParser
-    patterns: tuple[str, ...] = ()
-    """Evidence texts to look for."""
-    inode: int = 0
-    offset: int = 0
-    """Where reading goes on."""
-    evidence: set[str] = field(default_factory=set)
-    resolved: Mapping[str, object] = field(default_factory=dict)
-    last_lines: list[str] = field(default_factory=list)
-    adapter: Engine | None = None
-    progress: starting.Progress = field(default_factory=starting.Progress)
-    usual: Usual = field(default_factory=Usual)
-    adopted: bool = False
-    """Whether it was started otherwise: a rotation may have put its start-up among logs of servers before it."""
-
-    @property
-    def by_http(self) -> bool:
-        """Whether HTTP decides that the server is ready, since its log need not say it."""
-        return self.adopted or (self.adapter is not None and self.adapter.ready_by_http)
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
-        self.offset += len(data)
-        self.take(self.parser.feed(data))
-
-    async def absorb(self, data: bytes) -> None:
-        """Take many bytes, and let the screen be drawn in between."""
-        for start in range(0, len(data), SLICE):
-            self.feed(data[start : start + SLICE])
-            await asyncio.sleep(0)
-
-    def take(self, records: Sequence[LogRecord]) -> None:
-        """Take the next records."""
-        for record in records:
-            self.watch.see(record)
-            self.progress.see(record)
-            self.evidence.update(text for text in self.patterns if text in record.raw)
-            if record.kind is LogKind.PHASE and self.adapter is not None:
-                told = self.adapter.resolved_from_log(record.raw)
-                self.resolved = {**self.resolved, **told} if told else self.resolved
-        if records:
-            lines = [line for record in records[-LAST_LINES:] for line in record.raw.split("\n") if line.strip()]
-            self.last_lines = (self.last_lines + lines)[-LAST_LINES:]
 
 
 def run_of(state: State) -> Run:
@@ -153,51 +91,6 @@ def _bare_phase(state: State) -> RunPhase:
         return RunPhase.EXITED if stopped else RunPhase.LOST
     asked = state["exit"] == 0 or state.get("stop")
     return RunPhase.EXITED if asked else RunPhase.FAILED
-
-
-def reading_of(run: Run, patterns: Sequence[str] = (), offset: int = 0) -> Reading:
-    """Return a reading that has seen nothing of the run's log yet."""
-    adapter = engine(run.engine)
-    parser = LogParser(adapter.grammar(), offset=offset, utc_offset_s=run.utc_offset_s)
-    adopted = not run.launched
-    return Reading(adapter.watch(), parser, tuple(patterns), offset=offset, adapter=adapter, adopted=adopted)
-
-
-async def read_through(desk: Desk, run: Run, patterns: Sequence[str] = ()) -> Reading:
-    """Read a run's log: its first megabytes, those before a rotation too, and the end where it is longer than those."""
-    reading = reading_of(run, patterns)
-    try:
-        head = await desk.link.call("read_log", {"path": run.log, "offset": 0, "length": HEAD_BYTES, "beside": run.log})
-    except RemoteError as error:
-        if error.kind == "enoent":
-            return reading
-        raise
-    if run.folder and run.log.startswith(f"{run.folder}/"):  # elsewhere it may be that of a server before
-        await _read_before(desk, run, reading, str(head.result.get("older") or ""))
-    reading.inode = int(head.result["inode"])
-    await reading.absorb(head.body)
-    if int(head.result["size"]) > HEAD_BYTES + TAIL_BYTES:
-        tail = await desk.link.call("read_log", {"path": run.log, "offset": -TAIL_BYTES, "length": TAIL_BYTES})
-        start = tail.body.find(b"\n") + 1
-        adapter = engine(run.engine)
-        reading.offset = int(tail.result["offset"]) + start
-        reading.parser = LogParser(adapter.grammar(), offset=reading.offset, utc_offset_s=run.utc_offset_s)
-        await reading.absorb(tail.body[start:])
-    return reading
-
-
-async def _read_before(desk: Desk, run: Run, reading: Reading, older: str) -> None:
-    """Read the start-up in the oldest file that rotations have left of a log."""
-    oldest = ""
-    while older:
-        oldest = older
-        asked = {"path": older, "offset": 0, "length": 1, "beside": run.log}
-        older = str((await desk.link.call("read_log", asked)).result.get("older") or "")
-    if oldest:
-        first = await desk.link.call("read_log", {"path": oldest, "offset": 0, "length": HEAD_BYTES})
-        await reading.absorb(first.body)
-        reading.take(reading.parser.close())
-        reading.offset, reading.parser = 0, reading_of(run).parser
 
 
 def run_with(

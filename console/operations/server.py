@@ -12,7 +12,7 @@ from console.domain.run import ProcessId, Run, RunPhase
 from console.engines.protocol import Difference
 from console.engines.registry import engine
 from console.errors import AlreadySoError, ConsoleError, DeadlineError, RefusedError, RemoteError, UsageError
-from console.operations import activities, fitness, launching, owners, running, standing, stopping, units
+from console.operations import activities, fitness, launching, owners, run_log, running, standing, stopping, units
 from console.operations.desk import Desk
 from console.operations.holds import must_be_free
 from console.operations.running import LIVING
@@ -86,7 +86,7 @@ async def stop(desk: Desk, run: Run | None = None, *, grace_s: float = 15.0) -> 
             with contextlib.suppress(ConsoleError):  # the link may be what failed
                 desk.store.update(run=await find_run(desk, run.id))
             raise
-        reading = await running.read_through(desk, run)
+        reading = await run_log.read_through(desk, run)
         ended = replace(running.run_with(run, state, reading), phase=RunPhase.EXITED, failure=None)
         ended = replace(ended, evidence=run.evidence, resolved=run.resolved)
         desk.store.update(run=ended)
@@ -252,7 +252,7 @@ async def resolved_arguments(desk: Desk, run: Run) -> Mapping[str, object]:
     if isinstance(info, dict) and (told := adapter.resolved(info)):
         resolved = told
     elif run.log:
-        resolved = run.resolved or (await running.read_through(desk, run)).resolved
+        resolved = run.resolved or (await run_log.read_through(desk, run)).resolved
     else:
         resolved = {}
     shown = desk.store.snapshot.run

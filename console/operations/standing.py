@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from console.domain import readiness
 from console.domain.run import Run, RunPhase
-from console.operations import blame, running, starting
+from console.operations import blame, run_log, running, starting
 from console.operations.desk import Desk
 
 ENDING_S = 1.5
@@ -59,7 +59,7 @@ async def _state(desk: Desk, run: Run) -> running.State:
     return (await desk.link.call("run_state", {"folder": run.folder})).result
 
 
-async def _read(desk: Desk, run: Run, state: running.State, patterns: Sequence[str]) -> running.Reading:
-    reading = await running.read_through(desk, run, patterns)
+async def _read(desk: Desk, run: Run, state: running.State, patterns: Sequence[str]) -> run_log.Reading:
+    reading = await run_log.read_through(desk, run, patterns)
     reading.take(reading.parser.settle() if state["alive"] else reading.parser.close())
     return reading

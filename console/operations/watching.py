@@ -11,11 +11,12 @@ from typing import Any
 from console.domain import readiness
 from console.domain.run import Failure, Run, RunPhase
 from console.errors import DeadlineError, LinkLostError, RemoteError
-from console.operations import blame, following, foreign, running, server, starting, units
+from console.operations import blame, following, foreign, run_log, running, server, starting, units
 from console.operations.desk import Desk
 from console.operations.following import batches
 from console.operations.log_parts import SETTLE_S, link_up
-from console.operations.running import LIVING, Reading
+from console.operations.run_log import Reading
+from console.operations.running import LIVING
 
 LOOK_AGAIN_S = 15.0
 """How often a host without a living run is looked at: another operator may start one."""
@@ -121,7 +122,7 @@ class _Watcher:
     async def watch(self) -> None:
         """Watch until nothing of the run is left."""
         patterns = await running.evidence_patterns(self._desk)
-        self._reading = await running.read_through(self._desk, self._run, patterns)
+        self._reading = await run_log.read_through(self._desk, self._run, patterns)
         self._reading.usual = await starting.usual_times(self._desk, self._run)
         tasks = [
             asyncio.create_task(self._follow_log(self._reading), name="watch log"),
@@ -145,7 +146,7 @@ class _Watcher:
 
     async def _follow_log(self, reading: Reading) -> None:
         """Take the log's records where `reading` stopped, from the follower that all share."""
-        begin, reading.parser = reading.parser.told, running.reading_of(self._run).parser
+        begin, reading.parser = reading.parser.told, run_log.reading_of(self._run).parser
         async with contextlib.aclosing(batches(self._desk, self._run, from_offset=begin)) as source:
             async for batch in source:
                 reading.offset = batch.fed

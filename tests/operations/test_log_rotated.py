@@ -13,7 +13,7 @@ from console.domain.run import Run, RunPhase
 from console.errors import UsageError
 from console.journal.book import Journal
 from console.journal.recordings import KeptMark, keep_marks
-from console.operations import log_filter, log_marks, log_stretch, running
+from console.operations import log_filter, log_marks, log_stretch, run_log
 from console.operations.desk import Desk
 from console.operations.following import Batch, batches
 from console.operations.log_stretch import Stretch
@@ -73,11 +73,11 @@ async def test_a_start_up_is_read_where_a_rotation_has_put_it(local_link: HostLi
     rotate(log, "rename")
     (tmp_path / "server.log.1").rename(tmp_path / "server.log.2")
     rotate(log, way)
-    reading = await running.read_through(Desk(local_link), run_of(log), ("proof of a patch",))
+    reading = await run_log.read_through(Desk(local_link), run_of(log), ("proof of a patch",))
     assert reading.watch.ready and reading.evidence == {"proof of a patch"}
     assert reading.offset == log.stat().st_size and reading.last_lines[-1] == "new line 000399"
     strangers = replace(run_of(log), folder=str(tmp_path / "run"))
-    assert not (await running.read_through(Desk(local_link), strangers)).watch.ready
+    assert not (await run_log.read_through(Desk(local_link), strangers)).watch.ready
 
 
 async def wanted(desk: Desk, run: Run, words: str, edge: int, way: int, known: Stretch) -> Stretch:

@@ -10,7 +10,7 @@ from typing import Any
 from console.domain import readiness
 from console.domain.run import Readiness, Run, RunPhase
 from console.domain.starting import Usual, eta_s
-from console.operations import running, starting
+from console.operations import run_log, running, starting
 
 DATA = Path(__file__).parents[1] / "data/engines"
 UTC_0939 = 1739871595.0
@@ -37,9 +37,9 @@ def state(log: str = "", **facts: Any) -> dict[str, Any]:
     }
 
 
-def read(text: str) -> tuple[Run, running.Reading]:
+def read(text: str) -> tuple[Run, run_log.Reading]:
     run = running.run_of(state())
-    reading = running.reading_of(run)
+    reading = run_log.reading_of(run)
     reading.feed(text.encode())
     reading.take(reading.parser.settle())
     return run, reading
@@ -57,10 +57,10 @@ def test_of_an_adopted_server_http_says_that_it_is_ready_and_nobody_when() -> No
     told["record"]["adopted"] = True
     run = running.run_of(told)
     for answer, phase in ((readiness.OK, RunPhase.READY), (readiness.REFUSED, RunPhase.STARTING)):
-        now = running.run_with(run, told, running.reading_of(run), answers=answer)
+        now = running.run_with(run, told, run_log.reading_of(run), answers=answer)
         assert (now.phase, now.ready_at) == (phase, None)
     ours = running.run_of(state())
-    unsaid = running.run_with(ours, state(), running.reading_of(ours), answers=readiness.OK)
+    unsaid = running.run_with(ours, state(), run_log.reading_of(ours), answers=readiness.OK)
     assert unsaid.phase is RunPhase.STARTING, "of one that was launched here the log says it"
 
 

@@ -125,8 +125,7 @@ def _launch(call: Call) -> Result:
             mark=os.urandom(8).hex(),
         )
         if unit:
-            name_of_unit = units.named(str(unit.get("name", "")), name, record["mark"])
-            record["unit"] = {**unit, "name": name_of_unit}
+            record["unit"] = {**unit, "name": units.named(str(unit.get("name", "")), name, record["mark"])}
         put_json(os.path.join(folder, "launch.json"), record)
         before = units.arranged(unit, before, folder, name, record["mark"])
         order = {
