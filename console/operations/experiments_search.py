@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from console.config.experiments import digest
-from console.domain.experiment import BASE, Arm, ExperimentSpec, ExperimentState
+from console.domain.experiment import BASE, METRICS, Arm, ExperimentSpec, ExperimentState
 from console.domain.machine import changes, compact
 from console.domain.measurement import Measurement
 from console.domain.profile import HostSection
@@ -83,7 +83,7 @@ async def run(desk: Desk, spec: ExperimentSpec) -> AsyncIterator[ExperimentState
                 yield state
     for number, owner in study.elsewhere:
         desk.say(f"trial {number} is not ended yet: {owner} measures it, or did when it was cut off")
-    desk.say(f"{study.done} trials; the best: {_points(study.best())}")
+    desk.say(f"{study.done} trials; the best: {_points(study.best(), study.spec.objectives)}")
     async with aclosing(experiments_run.run(desk, tested(spec, study))) as states:  # type: ignore[type-var]
         async for state in states:
             yield state
@@ -115,7 +115,12 @@ def tested(
     if not best:
         raise ConsoleError(f"search {spec.name}: no trial could be measured", _causes(study))
     found = tuple(
-        arm_of(f"{TRIAL}{number}", point, spec.search.space, f"best of the search: {_shown(values)}")
+        arm_of(
+            f"{TRIAL}{number}",
+            point,
+            spec.search.space,
+            f"best of the search: {_shown(values, spec.search.objectives)}",
+        )
         for number, point, values in best
     )
     proof = replace(spec, arms=(*spec.arms, *found), search=None, metric=spec.search.objectives[0])
@@ -299,13 +304,15 @@ def _causes(study: Search) -> str:
     return "; ".join(f"trial {row['trial']}: {row['cause']}" for row in study.rows() if row["cause"])[:400]
 
 
-def _points(best: Sequence[tuple[int, Any, Sequence[float]]]) -> str:
-    return "; ".join(f"trial {number} {_point(point)} {_shown(values)}" for number, point, values in best) or "none"
+def _points(best: Sequence[tuple[int, Any, Sequence[float]]], objectives: Sequence[str]) -> str:
+    told = (f"trial {number} {_point(point)} {_shown(values, objectives)}" for number, point, values in best)
+    return "; ".join(told) or "none"
 
 
 def _point(point: Any) -> str:
     return ", ".join(f"{name.partition('.')[2]} {value}" for name, value in point.items())
 
 
-def _shown(values: Sequence[float]) -> str:
-    return " / ".join(f"{value:,.4g}" for value in values)
+def _shown(values: Sequence[float], objectives: Sequence[str]) -> str:
+    metrics = [METRICS[name] for name in objectives]
+    return " at ".join(f"{value:,.{one.digits}f} {one.unit}" for value, one in zip(values, metrics, strict=True))

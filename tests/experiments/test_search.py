@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import aclosing
 from pathlib import Path
@@ -276,6 +277,7 @@ async def test_two_objectives_give_a_front(desk: Desk, world: World, space: Path
     told = await run(desk, space)
     assert all(len(row["values"]) == 2 for row in study(space).rows() if row["values"])
     assert told.metric == "output_tok_s" and 1 <= len(told.outcomes) - 1 <= 3
+    assert re.fullmatch(r"best of the search: [\d,]+ tok/s at \d+\.\d ms", told.outcomes[1].hypothesis)
 
 
 async def test_a_search_that_is_unfinished_blocks_others(desk: Desk, world: World, space: Path) -> None:
