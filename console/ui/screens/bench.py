@@ -40,7 +40,7 @@ class BenchScreen(Screen[None]):
         #compact { height: 3; }
         #ladder-box { height: auto; max-height: 50%; }
         #ladder-table { height: 5; }
-        #plot-pane { height: 1fr; min-height: 6; }
+        #plot-pane { height: 1fr; }
         #receipt { height: 1; display: none; background: $panel; }
     }
     """

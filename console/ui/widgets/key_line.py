@@ -11,7 +11,7 @@ from console.ui.widgets.inks import Painting
 class KeyLine(Painting):
     """Keys and what they do; the last pair always stays."""
 
-    DEFAULT_CSS = "KeyLine { height: 1; }"
+    DEFAULT_CSS = "KeyLine { dock: bottom; height: 1; }"
 
     def __init__(self, *pairs: tuple[str, str]) -> None:
         super().__init__(id="key-line")
