@@ -155,7 +155,8 @@ def _by_rung(run: Measured, place: Callable[[int, Measurement], tuple[float | No
         if known:
             low, high = _bounds([y for _, y in known])
             points.append(Point(fmean(x for x, _ in known), fmean(y for _, y in known), low, high, rung))
-    return Series(run.name, tuple(points), "" if points else "nothing untainted was measured")
+    none = "nothing untainted was measured" if run.measurements else "nothing is measured yet"
+    return Series(run.name, tuple(points), "" if points else none)
 
 
 def _bounds(values: Sequence[float]) -> tuple[float | None, float | None]:

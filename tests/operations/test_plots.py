@@ -50,3 +50,8 @@ async def test_power_is_what_was_recorded_and_a_run_without_it_says_so() -> None
     assert len(told.points) <= plots.MOST_MOMENTS and told.points[0].y == 500.0 and told.points[0].concurrency == 64
     assert nothing.why == "no power was recorded" and not plot.empty
     assert plots.plain(plot)["series"][1] == {"run": "2", "reason": "no power was recorded", "points": []}
+
+
+def test_a_run_without_a_point_says_why() -> None:
+    begun, spoilt = plots.throughput([Measured("1", ()), Measured("2", (one(8, 9, tainted=("warm",)),))]).series
+    assert (begun.why, spoilt.why) == ("nothing is measured yet", "nothing untainted was measured")
