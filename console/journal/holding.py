@@ -9,6 +9,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from console.errors import RefusedError
@@ -62,7 +63,11 @@ def holder(host: str) -> int | None:
 
 def console_id() -> str:
     """Return what tells this machine's consoles, those that share its journal, from all others."""
-    path = default_path().parent / "console-id"
+    return _id_in(default_path().parent / "console-id")
+
+
+@cache  # it goes with every change of a host
+def _id_in(path: Path) -> str:
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError), tempfile.NamedTemporaryFile("w", dir=path.parent) as new:
