@@ -55,6 +55,21 @@ class Part:
     """How the file begins, with a `start`."""
 
 
+async def beside(desk: Desk, run: Run, *, path: str = "", file: LogFile | None = None) -> tuple[str, str]:
+    """Return the paths of the files before and behind one of a run's log; empty where rotations left none.
+
+    Args:
+        desk: The host.
+        run: Whose log.
+        path: Of the file; by default the present one's.
+        file: Which file is meant, wherever a rotation has put it.
+    """
+    file = file or LogFile()
+    args = {"path": path or run.log, "offset": 0, "length": 1, "inode": file.inode, "beside": run.log}
+    told = (await desk.link.call("read_log", args, file.head)).result
+    return str(told.get("older") or ""), str(told.get("newer") or "")
+
+
 def parser_of(run: Run, offset: int) -> LogParser:
     """Return a reader of a run's log from a byte on."""
     grammar = engine(run.engine or "sglang").grammar()

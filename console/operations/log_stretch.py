@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from console.domain.run import LogRecord, Run
 from console.errors import RemoteError, UsageError
+from console.operations import log_parts
 from console.operations.desk import Desk
 from console.operations.log_filter import RecordFilter
 from console.operations.log_parts import LogFile, parser_of
@@ -87,8 +88,9 @@ async def around(desk: Desk, run: Run, offset: int, file: LogFile | None = None,
 
 async def beside(desk: Desk, run: Run, file: LogFile | None, way: int) -> Stretch | None:
     """Return what stands nearest in the file that a log was before (way -1) or after a file of it; `None`: there is none."""
-    here = await around(desk, run, 0, file)
-    path = here.newer if way > 0 else here.older
+    with _told():
+        older, newer = await log_parts.beside(desk, run, file=file)
+    path = newer if way > 0 else older
     return await around(desk, run, 0 if way > 0 else -1, path=path) if path else None
 
 

@@ -12,7 +12,7 @@ from console.engines.protocol import Engine, Watch
 from console.engines.records import LogParser
 from console.engines.registry import engine
 from console.errors import RemoteError
-from console.operations import starting
+from console.operations import log_parts, starting
 from console.operations.desk import Desk
 
 HEAD_BYTES = 4 * 1024 * 1024
@@ -113,8 +113,7 @@ async def _read_before(desk: Desk, run: Run, reading: Reading, older: str) -> No
     oldest = ""
     while older:
         oldest = older
-        asked = {"path": older, "offset": 0, "length": 1, "beside": run.log}
-        older = str((await desk.link.call("read_log", asked)).result.get("older") or "")
+        older, _ = await log_parts.beside(desk, run, path=older)
     if oldest:
         first = await desk.link.call("read_log", {"path": oldest, "offset": 0, "length": HEAD_BYTES})
         await reading.absorb(first.body)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from console.domain.run import LogKind, LogRecord, Run
-from console.operations import log_search, log_stretch
+from console.operations import log_parts, log_search, log_stretch
 from console.operations.log_filter import RecordFilter, compiled
 from console.operations.log_parts import LogFile
 from console.operations.log_stretch import Stretch
@@ -68,10 +68,15 @@ async def search(
         yield log_search.Found(tuple(hits[1:]), at, True, LINES * LINE)
 
 
+async def alone(desk: Any, run: Run, *, path: str = "", file: LogFile | None = None) -> tuple[str, str]:
+    return "", ""
+
+
 @pytest.fixture
 def opened(cockpit: Bench, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(log_search, "search", search)
     monkeypatch.setattr(log_stretch, "around", around)
+    monkeypatch.setattr(log_parts, "beside", alone)
     app, _, operations = cockpit()
     operations.records = tuple(WHOLE[-AT_HAND:])
     return app
@@ -132,6 +137,10 @@ def rotated(opened: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
             lines = OLD_LINES if file == OLD else WHOLE
             yield replace(found, records=tuple(lines[one.offset // LINE] for one in found.records))
 
+    async def beside(desk: Any, run: Run, *, path: str = "", file: LogFile | None = None) -> tuple[str, str]:
+        return ("", run.log) if file == OLD else (f"{run.log}.1", "")
+
+    monkeypatch.setattr(log_parts, "beside", beside)
     monkeypatch.setattr(log_search, "search", search_either)
     monkeypatch.setattr(log_stretch, "around", around_either)
     return opened
