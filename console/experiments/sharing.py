@@ -57,6 +57,11 @@ class Sharing:
         return f"{self.base} + {self.arm} launches"
 
 
+def launches_of(launches: Launches, pairs: int) -> Launches:
+    """Return the launches of so many pairs: where none are told, each measurement has its own."""
+    return launches or [("", "")] * pairs
+
+
 def sharing(launches: Launches) -> Sharing:
     """Return how far these pairs are from having launches of their own."""
     return _sharing(numbered(launches))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist, fmean, stdev
 
-from console.experiments.sharing import Launches, sharing, spread
+from console.experiments.sharing import Launches, launches_of, sharing, spread
 
 CONFIDENCE = 0.95
 LEAST_PAIRS = 3
@@ -111,7 +111,7 @@ def interval(
         launches: The two launches of each pair; empty where each measurement has its own.
     """
     logs = [math.log(b / a) for a, b in zip(base, arm, strict=True)]
-    shared = sharing(launches or [("", "")] * len(logs))
+    shared = sharing(launches_of(launches, len(logs)))
     if min(len(logs), shared.distinct) < LEAST_PAIRS:
         return None
     mean, sd = fmean(logs), stdev(logs)
@@ -167,12 +167,12 @@ def power(
         launches: The two launches of each pair; empty where each measurement has its own.
         between: True share of launches in the variance of a measurement.
     """
-    shared = sharing(launches or [("", "")] * pairs)
+    shared = sharing(launches_of(launches, pairs))
     if min(pairs, shared.distinct) < LEAST_PAIRS:
         return 0.0
     if sd_log <= 0:
         return 1.0 if effect else 0.0
-    true = spread(launches or [("", "")] * pairs, between)
+    true = spread(launches_of(launches, pairs), between)
     critical = t_quantile(0.5 + confidence / 2, shared.freedom) * shared.widening * math.sqrt(true.seen / true.mean)
     shift = abs(effect) / sd_log * math.sqrt(pairs / true.mean)
     return _mean_over_scatter(lambda scatter: _NORMAL.cdf(shift - critical * scatter), true.freedom)
@@ -194,7 +194,7 @@ def detectable(
     def found(effect: float) -> float:
         return power(effect, sd_log, pairs, launches=launches, between=between)
 
-    if min(pairs, sharing(launches).distinct if launches else pairs) < LEAST_PAIRS:
+    if min(pairs, sharing(launches_of(launches, pairs)).distinct) < LEAST_PAIRS:
         return None
     if sd_log <= 0:
         return 0.0

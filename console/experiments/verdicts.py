@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from console.domain.experiment import LedgerLine, Rated, Verdict
 from console.domain.text import counted
 from console.experiments.progress import Pairs
-from console.experiments.sharing import Launches, Sharing, sharing
+from console.experiments.sharing import Launches, Sharing, launches_of, sharing
 from console.experiments.statistics import (
     CONFIDENCE,
     LEAST_PAIRS,
@@ -97,7 +97,7 @@ def judge(
     """
     count = len(base)
     last = count >= most
-    shared = sharing(launches or [("", "")] * count)
+    shared = sharing(launches_of(launches, count))
     told = interval(base, arm, launches=launches)
     if told is None:
         return _no_interval(shared, last)
