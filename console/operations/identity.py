@@ -130,7 +130,7 @@ async def model_prints(desk: Desk, resolved: Mapping[str, Any]) -> dict[str, dic
     """
     from console.operations import ways
 
-    empty: dict[str, dict[str, Any]] = {"model_files": {}, "model_sizes": {}, "argument_files": {}}
+    found: dict[str, dict[str, Any]] = {"model_files": {}, "model_sizes": {}, "argument_files": {}}
     model = resolved.get("model_path") or resolved.get("model")
     named = {"": model, **{key: resolved.get(key) for key in MODELS_BESIDE}}
     places = {key: name for key, name in named.items() if isinstance(name, str) and name and (not key or name != model)}
@@ -146,8 +146,7 @@ async def model_prints(desk: Desk, resolved: Mapping[str, Any]) -> dict[str, dic
     try:
         said = (await desk.link.call("model_print", args)).result if args["models"] else {}
     except RemoteError:
-        return empty
-    found = empty
+        return found
     for key, name in places.items():
         told = said.get(name) or {}
         if not key:

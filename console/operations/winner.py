@@ -24,7 +24,6 @@ from console.operations.desk import Desk
 from console.operations.winner_evidence import FRESH as FRESH
 from console.operations.winner_evidence import FRESH_REPEATS, definition_of, toml_plain
 from console.operations.winner_evidence import evidence as evidence_from
-from console.operations.winner_evidence import gpu_words as gpu_words
 from console.operations.winner_evidence import is_fresh as is_fresh
 from console.operations.winner_fit import as_planned, must_be_rebuildable
 

@@ -106,17 +106,11 @@ def edits(profile: Profile, sealed: Mapping[str, Any]) -> list[Edited]:
             continue
         table, name = key
         decides = (table in SECTIONS and ".".join(key) not in ELSEWHERE) or key == ("patches", "on")
-        word = (
-            f"[patches] {name}"
-            if table == "patches"
-            else f"{SECTIONS.get(table, f'[{table}]' if table else '')} {name}"
+        word = f"{SECTIONS.get(table, f'[{table}]' if table else '')} {name}".strip()
+        saved, today = (
+            (side.get(key) or ["none"]) if table == "patches" else side.get(key, "none") for side in (then, now)
         )
-        absent = ["none"] if table == "patches" else "none"
-        found.append(
-            Edited(word.strip(), then.get(key) or absent if table == "patches" else then.get(key, absent),
-                   now.get(key) or absent if table == "patches" else now.get(key, absent),
-                   "decides" if decides else "may_matter")
-        )  # fmt: skip
+        found.append(Edited(word, saved, today, "decides" if decides else "may_matter"))
     return found
 
 
